@@ -56,7 +56,11 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 		key = exampleKey
 	}
 	s.daemon = startProgram(t, daemontest.Binary(t), s.path("pools.yaml"), key, "POOLD_KEY="+key)
-	if err := os.Symlink(daemontest.Binary(t), s.path("poold")); err != nil {
+	clients, err := filepath.Abs(filepath.Join(root, "clients"))
+	if err == nil {
+		err = errors.Join(os.Symlink(daemontest.Binary(t), s.path("poold")), os.Symlink(clients, s.path("clients")))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	s.env = append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"), "POOLD_URL="+s.daemon.URL, "POOLD_KEY="+key, "CURL_HOME="+s.folder)
@@ -170,7 +174,7 @@ func (s *story) program(b block, with string) {
 }
 
 // fileComment matches a first line that is a comment with the name of a file.
-var fileComment = regexp.MustCompile(`\A(?://|#) ([\w.-]+\.(?:js|py))\n`)
+var fileComment = regexp.MustCompile(`\A(?://|#) ([\w.-]+\.(?:js|py|ts))\n`)
 
 // bash runs commands in the story's folder and returns their output.
 func (s *story) bash(b block, commands string) string {

@@ -81,7 +81,7 @@ var notRun = map[string]map[string][]string{
 	"docs/developing.md": {
 		"scripts/test runs it or the same":        {"go build", "go test ./internal/refill", "go test ./cmd/poold", "go test -race", "golangci-lint"},
 		"measures, draws or searches for minutes": {"go test ./internal/model", "go test ./internal/pool", "scripts/mutate", "scripts/mutate-go", "scripts/policy-tables", "go test ./internal/targets -fuzz", "scripts/page/pictures"},
-		"needs npm's registry; docs/clients.md":   {"scripts/clients/try"},
+		"needs npm's registry; docs/clients.md":   {"scripts/clients/"},
 	},
 }
 

@@ -16,6 +16,7 @@ var mayImport = map[string][]string{
 		"internal/listener", "internal/pool", "internal/pool/tokenid", "internal/provider", "internal/provider/simulated",
 		"internal/purchase", "internal/purchase/signature", "internal/redisdb", "internal/refill", "internal/replicas", "internal/simulate",
 		"internal/solve", "internal/status", "internal/systemd", "internal/targets", "internal/targets/reload"},
+	"clients/go":       {},
 	"deploy":           {},
 	"internal/backend": {"internal/captcha", "internal/history/dynamostore", "internal/postgres", "internal/provider", "internal/redisdb", "internal/targets"},
 	"internal/backoff": {},

@@ -1,24 +1,21 @@
 package daemontest
 
 import (
-	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"poold/internal/provider/simulatedtest"
 )
 
-// builds is the folder of the built programs. It exists until all tests have ended.
+// builds is the folder of the built program. It exists until all tests have ended.
 var builds string
 
-// Main runs the tests and returns their exit code. It removes the programs that Binary and Provider
-// built.
+// Main runs the tests and returns their exit code. It removes the program that Binary built.
 func Main(m *testing.M) int {
 	var err error
 	if builds, err = os.MkdirTemp("", "poold-test-"); err != nil {
@@ -29,10 +26,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-var (
-	poold    = sync.OnceValues(func() (string, error) { return build("cmd/poold") })
-	provider = sync.OnceValues(func() (string, error) { return build("scripts/provider") })
-)
+var poold = sync.OnceValues(func() (string, error) { return build("cmd/poold") })
 
 // build compiles a program of this module and returns its path.
 func build(program string) (string, error) {
@@ -56,35 +50,13 @@ func Binary(t testing.TB) string {
 	return path
 }
 
-// Provider runs the simulated service as a process until the test ends, and returns its URL. With
+// Provider serves the simulated service until the test ends, and returns its URL. With
 // Options.LedgerHTTP, GET /ledger returns its books, and /faults sets its faults.
 func Provider(t testing.TB, o simulatedtest.Options) string {
 	t.Helper()
-	path, err := provider()
-	if err != nil {
-		t.Fatal(err)
-	}
-	options, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command(path, "--options", string(options)) //nolint:gosec,noctx // G204: the program was built from this module
-	command.Stderr = os.Stderr
-	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		_ = command.Wait()
-	})
-	line := make([]byte, 64)
-	n, err := out.Read(line)
-	if err != nil {
-		t.Fatalf("the provider did not start: %v", err)
-	}
-	return "http://" + strings.TrimSpace(string(line[:n]))
+	service := simulatedtest.New(o)
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	t.Cleanup(service.Close)
+	return server.URL
 }

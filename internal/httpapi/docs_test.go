@@ -52,7 +52,7 @@ func TestDocsNameEveryRoute(t *testing.T) {
 }
 
 // TestDescriptionIsComplete: programs rely on the codes, so openapi.yaml lists exactly these codes, each with its status.
-// It also has exactly the routes. TestDocsHelpInEveryState compares the codes with docs/operating.md.
+// It also has exactly the routes for programs. TestDocsHelpInEveryState compares the codes with docs/operating.md.
 func TestDescriptionIsComplete(t *testing.T) {
 	var want, routes []string
 	for code, m := range meanings {
@@ -63,11 +63,35 @@ func TestDescriptionIsComplete(t *testing.T) {
 	}
 	for _, route := range new(Server).routes() {
 		for _, method := range route.methods {
+			if openapitest.IsForPeople(route.path) {
+				continue
+			}
 			routes = append(routes, method+" "+regexp.MustCompile(`:(\w+)`).ReplaceAllString(route.path, "{$1}"))
 		}
 	}
 	if described := openapitest.Poold().Operations(); !sameNames(described, routes) {
 		t.Errorf("openapi.yaml has the routes %q, want %q", described, routes)
+	}
+}
+
+// TestDescriptionSuitsGenerators: generators of clients make one type of a component's name, and none of a value without
+// a type.
+func TestDescriptionSuitsGenerators(t *testing.T) {
+	var described struct{ Components map[string]map[string]any }
+	testkit.NoError(t, yaml.Unmarshal(openapi.Document(), &described))
+	kinds := map[string]string{}
+	for kind, components := range described.Components {
+		for name := range components {
+			if other := kinds[name]; other != "" {
+				t.Errorf("%s is one of the %s and of the %s", name, kind, other)
+			}
+			kinds[name] = kind
+		}
+	}
+	for _, line := range regexp.MustCompile(`(?m)^.*([^s]: \{const:|anyOf:|\[\w+, object\]).*$`).FindAllString(string(openapi.Document()), -1) {
+		if !strings.Contains(line, "allOf:") && !strings.Contains(line, "anyOf: [{type: 'null'}") {
+			t.Error(line)
+		}
 	}
 }
 

@@ -13,16 +13,8 @@ func WithFullDisk(t testing.TB, do func()) {
 	signal.Ignore(syscall.SIGXFSZ) // otherwise the signal that the write causes would end the process
 	defer signal.Reset(syscall.SIGXFSZ)
 	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-			t.Fatal(err)
-		}
-	}()
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	defer func() { NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) }()
+	NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: before.Max}))
 	do()
 }

@@ -4,6 +4,11 @@
 const anticaptcha = require("@antiadmin/anticaptchaofficial");
 const { Solver } = require("@2captcha/captcha-solver");
 const older = require("2captcha-ts");
+const captcha = require("2captcha");
+const { AntiCaptcha, TaskTypes } = require("anticaptcha");
+const Infosimples = require("@infosimples/node_two_captcha");
+const RuCaptcha = require("rucaptcha-2captcha").default;
+const { BuiltinSolutionProviders } = require("puppeteer-extra-plugin-recaptcha");
 
 function twoCaptcha(name, Client, key, stranger, page, picture) {
   const solver = new Client(key);
@@ -58,6 +63,29 @@ function antiCaptcha(key, stranger, page, picture) {
   };
 }
 
+// The main call of further clients.
+function others(key, page) {
+  const client = (name, call) => ({ name, "recaptcha v2": call });
+  const [googlekey, pageurl] = ["v2-key", page("v2")];
+  return [
+    client("2captcha", async () => (await new captcha.Solver(key).recaptcha(googlekey, pageurl)).data),
+    client("anticaptcha", async () => {
+      const anti = new AntiCaptcha(key);
+      const id = await anti.createTask({ type: TaskTypes.NOCAPTCHA_PROXYLESS, websiteURL: pageurl, websiteKey: googlekey });
+      return (await anti.getTaskResult(id)).solution.gRecaptchaResponse;
+    }),
+    client("node_two_captcha", async () => (await new Infosimples(key, { throwErrors: true }).decodeRecaptchaV2({ googlekey, pageurl })).text),
+    client("rucaptcha-2captcha", async () => {
+      const solver = new RuCaptcha(key, 2);
+      return solver.get(await solver.send({ method: "userrecaptcha", googlekey, pageurl }));
+    }),
+    client("puppeteer-extra", async () => {
+      const { solutions } = await BuiltinSolutionProviders[0].fn([{ _vendor: "recaptcha", id: "1", sitekey: googlekey, url: pageurl }], key);
+      return solutions[0].error || solutions[0].text;
+    }),
+  ];
+}
+
 // Returns the clients. Removes from the output the lines in which anticaptchaofficial says that it
 // waits.
 module.exports = (key, stranger, page, picture) => {
@@ -66,5 +94,6 @@ module.exports = (key, stranger, page, picture) => {
     twoCaptcha("2captcha-ts", older.Solver, key, stranger, page, picture),
     twoCaptcha("captcha-solver", Solver, key, stranger, page, picture),
     antiCaptcha(key, stranger, page, picture),
+    ...others(key, page),
   ];
 };

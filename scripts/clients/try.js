@@ -184,7 +184,7 @@ async function tryFixedHosts() {
     const { "wrong key": wrongKey, name, ...others } = client;
     const calls = Object.entries(others).map(([what, call]) => says(name, what, what === "no target" ? refused[name][0] : wanted[what], call));
     await Promise.all(calls);
-    await says(name, "wrong key", refused[name][1], wrongKey);
+    if (wrongKey) await says(name, "wrong key", refused[name][1], wrongKey);
   }));
   for (const line of fs.readFileSync("log", "utf8").split("\n")) {
     if (/call refused/.test(line)) console.log(line);

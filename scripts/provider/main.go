@@ -8,14 +8,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
 	"net"
-	"os/signal"
-	"syscall"
+	"net/http"
 
 	"poold/internal/provider/simulatedtest"
 )
@@ -24,18 +22,14 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "`host:port` to listen on; port 0 chooses a free port")
 	options := flag.String("options", "{}", "options of the service, as the `JSON` of simulatedtest.Options")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	var o simulatedtest.Options
 	if err := json.Unmarshal([]byte(*options), &o); err != nil {
 		log.Fatal("the options of the provider: ", err)
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
+	listener, err := net.Listen("tcp", *listen) //nolint:noctx // until the process ends
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(listener.Addr())
-	if err := simulatedtest.New(o).Serve(ctx, listener); err != nil {
-		log.Fatal(err)
-	}
+	log.Fatal(http.Serve(listener, simulatedtest.New(o))) //nolint:gosec // G114: for tests
 }

@@ -35,7 +35,7 @@ func TestSolvesHaveTheFieldsOfTheirType(t *testing.T) {
 			continue
 		}
 		for _, k := range captcha.Kinds {
-			if k.Type != captcha.Type(fmt.Sprint(kind.Value.Const)) {
+			if k.Type != captcha.Type(fmt.Sprint(kind.Value.Enum...)) {
 				continue
 			}
 			found++

@@ -5,7 +5,6 @@ package postgrestest
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -137,16 +136,8 @@ func (s *Server) launch(t testing.TB) <-chan struct{} {
 // Stop stops the server immediately, like pg_ctl stop -m immediate. The server's data stays.
 func (s *Server) Stop(t testing.TB) { s.end(t, syscall.SIGQUIT) }
 
-// Kill kills each process of the server with SIGKILL.
-func (s *Server) Kill(t testing.TB) {
-	t.Helper()
-	children := s.children()
-	_ = syscall.Kill(s.process.Process.Pid, syscall.SIGKILL)
-	for _, child := range children {
-		_ = syscall.Kill(child, syscall.SIGKILL)
-	}
-	s.end(t, syscall.SIGKILL)
-}
+// Kill kills the main process of the server with SIGKILL. Its other processes then end by themselves.
+func (s *Server) Kill(t testing.TB) { s.end(t, syscall.SIGKILL) }
 
 // end sends a signal to the main process and waits until this process has ended. The
 // server's other processes end too.
@@ -246,9 +237,7 @@ func programs(t testing.TB) string {
 	if len(found) == 0 {
 		t.Fatal(missing)
 	}
-	return slices.MaxFunc(found, func(a, b string) int { // 9 is less than 15
-		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-	})
+	return found[len(found)-1]
 }
 
 // otherUser returns the attributes that make a child process run as a user other than root. It returns

@@ -12,9 +12,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -88,13 +86,6 @@ func (s *Service) Close() {
 	s.end()
 	s.mu.Unlock()
 	s.running.Wait()
-}
-
-// Serve serves calls on the listener until ctx ends, and then closes the Service.
-func (s *Service) Serve(ctx context.Context, l net.Listener) error {
-	defer s.Close()
-	defer context.AfterFunc(ctx, s.end)()
-	return simulated.Serve(ctx, l, s, slog.Default())
 }
 
 // ServeHTTP handles one call.

@@ -3,10 +3,8 @@ package simulatedtest
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -172,15 +170,4 @@ func TestMemoryIsBounded(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		want(t, "too old", get(t, s, "/res.php?key=k&action=get&id="+oldest), "ERROR_WRONG_CAPTCHA_ID")
 	})
-}
-
-func TestServeReportsABrokenListener(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = l.Close()
-	if err := New(constantOptions).Serve(t.Context(), l); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,9 +16,18 @@ import (
 
 const problemJSON = "application/problem+json"
 
+var forPeople = regexp.MustCompile(`^/(|status|status/act|status\.css|status\.svg|htmx\.js|debug/pprof/.*)$`)
+
+// IsForPeople reports whether the description omits a path, because no program uses it: the status
+// page, its files and profiles.
+func IsForPeople(path string) bool { return forPeople.MatchString(path) }
+
 // check checks a response: its status, headers and media type, the body if it is JSON, and the request if poold
 // accepted it.
 func (d *Description) check(r *http.Response, body []byte) error {
+	if IsForPeople(r.Request.URL.Path) {
+		return nil
+	}
 	name, found, err := d.find(r)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -131,11 +141,10 @@ func (d *Description) checkRequest(content node, r *http.Request) error {
 	}
 	given := r.Header.Get("Content-Type")
 	mediaType, _, _ := mime.ParseMediaType(given)
-	declared := d.child(content, mediaType)
-	if declared.value == nil {
-		declared = d.child(content, "*/*")
-	}
+	declared, other := d.child(content, mediaType), d.child(content, "*/*")
 	switch {
+	case declared.value == nil && other.value != nil:
+		return nil
 	case declared.value == nil:
 		return fmt.Errorf("poold accepted a body of the undeclared media type %q", given)
 	case mediaType != "application/json":

@@ -1,0 +1,91 @@
+// Package poold takes tokens from a poold daemon. It needs only the standard library: copy it.
+package poold
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Client talks to one daemon. Its methods may run at the same time.
+type Client struct {
+	URL  string       // for example "http://127.0.0.1:8080"
+	Key  string       // a key with the scope token; "" if the daemon has no keys
+	HTTP *http.Client // nil = http.DefaultClient
+}
+
+// Token is one token. Use it once, before ExpiresAt.
+type Token struct {
+	ID, Target, Token string
+	UserAgent         string    `json:"user_agent"` // some sites want to see it with the token; often ""
+	ExpiresAt         time.Time `json:"expires_at"`
+}
+
+// Error is an answer of the daemon that is no success.
+type Error struct {
+	Code, Detail string        // docs/operating.md lists the codes
+	RetryAfter   time.Duration // 0 = a repetition does not help
+}
+
+func (e *Error) Error() string { return "poold: " + e.Code + ": " + e.Detail }
+
+// Take takes a token of a target. While there is none, it tries again until ctx ends. All its
+// requests have the same Idempotency-Key, so that a lost answer costs no token.
+func (c *Client) Take(ctx context.Context, target string) (token Token, err error) {
+	key := rand.Text()
+	for {
+		err := c.send(ctx, http.MethodGet, "/pool/"+url.PathEscape(target)+"/token?wait=20s", key, "", &token)
+		var refused *Error
+		if !errors.As(err, &refused) || refused.RetryAfter == 0 {
+			return token, err
+		}
+		select {
+		case <-ctx.Done():
+			return token, errors.Join(err, ctx.Err())
+		case <-time.After(refused.RetryAfter):
+		}
+	}
+}
+
+// Report tells poold and the service whether the site accepted a token: "accepted" or "rejected".
+func (c *Client) Report(ctx context.Context, token Token, outcome string) error {
+	path := "/pool/" + url.PathEscape(token.Target) + "/token/" + url.PathEscape(token.ID) + "/report"
+	return c.send(ctx, http.MethodPost, path, token.ID, fmt.Sprintf(`{"outcome":%q}`, outcome), nil)
+}
+
+func (c *Client) send(ctx context.Context, method, path, key, body string, into *Token) error {
+	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("poold: %w", err)
+	}
+	request.Header = http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {key}}
+	if c.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.Key)
+	}
+	response, err := cmp.Or(c.HTTP, http.DefaultClient).Do(request)
+	if err != nil {
+		return fmt.Errorf("poold: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("poold: %w", err)
+	case response.StatusCode >= http.StatusMultipleChoices:
+		refused := &Error{Code: response.Status}
+		_ = json.Unmarshal(text, refused) // a proxy's answer is no problem document
+		refused.RetryAfter, _ = time.ParseDuration(response.Header.Get("Retry-After") + "s")
+		return refused
+	case into != nil:
+		err = json.Unmarshal(text, into)
+	}
+	return err
+}

@@ -1,0 +1,94 @@
+package poold_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	poold "poold/clients/go"
+	"poold/internal/daemontest"
+	"poold/internal/provider/simulatedtest"
+	"poold/internal/testkit"
+)
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
+
+const key = "0123456789abcdef0123456789abcdef"
+
+// config has a target without orders, and one whose key may send a request each second.
+const config = `
+server: {keys: [{name: bot, key: %[1]s, scopes: [token], rate: 1/s}]}
+providers: [{name: service, url: %[2]q, key: %[1]s, first_poll: 100ms, poll_interval: 100ms}]
+defaults: {owner: qa@example.com}
+targets:
+  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://staging.example.com/login", depth: 2}
+  paused: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://staging.example.com/paused", paused: true}
+`
+
+func start(t *testing.T) *daemontest.Process {
+	t.Helper()
+	service := daemontest.Provider(t, simulatedtest.Options{Median: 100 * time.Millisecond, Threads: 10, Flavour: simulatedtest.CaptchaAI, Seed: 1})
+	return daemontest.Start(t, daemontest.Options{Config: fmt.Sprintf(config, key, service), Key: key})
+}
+
+// refusals counts the answers that are no success.
+type refusals int
+
+func (n *refusals) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && answer.StatusCode >= http.StatusMultipleChoices {
+		*n++
+	}
+	return answer, err //nolint:wrapcheck // as the transport
+}
+
+// Take waits through refusals that pass. Report says how the token did.
+func TestTakeAndReport(t *testing.T) {
+	daemon := start(t)
+	var n refusals
+	client := poold.Client{URL: daemon.URL, Key: key, HTTP: &http.Client{Transport: &n}}
+	var token poold.Token
+	for range 2 {
+		var err error
+		if token, err = client.Take(t.Context(), "login"); err != nil {
+			t.Fatal(err)
+		}
+		if token.ID == "" || token.Token == "" || token.Target != "login" || time.Until(token.ExpiresAt) <= 0 {
+			t.Errorf("the token is %+v", token)
+		}
+	}
+	if n == 0 {
+		t.Error("the second token came at once, in spite of the rate")
+	}
+	var refused *poold.Error
+	testkit.Within(t, 10*time.Second, "the report", func() bool {
+		err := client.Report(t.Context(), token, "accepted")
+		return err == nil || !errors.As(err, &refused) || refused.Code != "rate_limited"
+	})
+	testkit.Within(t, 10*time.Second, "a refusal of an unknown outcome", func() bool {
+		return errors.As(client.Report(t.Context(), token, "perhaps"), &refused) && refused.Code == "bad_request"
+	})
+}
+
+// Take ends with its context, and at once if a repetition would not help.
+func TestTakeEnds(t *testing.T) {
+	daemon := start(t)
+	client := poold.Client{URL: daemon.URL, Key: key}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := client.Take(ctx, "paused"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the context ended, but the error is %v", err)
+	}
+	var refused *poold.Error
+	if _, err := client.Take(t.Context(), "no/such"); !errors.As(err, &refused) || refused.Code != "unknown_target" || refused.Detail == "" {
+		t.Errorf("an unknown target: %v", err)
+	}
+	client.Key = ""
+	if _, err := client.Take(t.Context(), "login"); !errors.As(err, &refused) || refused.Code != "unauthorized" {
+		t.Errorf("without a key: %v", err)
+	}
+}

@@ -74,10 +74,10 @@ func TestPageIsForItsKey(t *testing.T) {
 		key, query string
 		has, lacks []string
 	}{
-		{keyAll, "?open=checkout", []string{"o-checkout", "o-staging-login", "Flush", "Reload configuration"}, nil},
-		{keyStaging, "?open=staging-login", []string{"o-staging-login", "Flush"}, []string{"checkout", "Reload configuration"}},
+		{keyAll, "?open=checkout", []string{"o-checkout", "o-staging-login", "Flush", "Reload file"}, nil},
+		{keyStaging, "?open=staging-login", []string{"o-staging-login", "Flush"}, []string{"checkout", "Reload file"}},
 		{keyStaging, "?open=checkout&act=flush&of=checkout", []string{"o-staging-login"}, []string{"o-checkout", "Discards"}},
-		{keyStatus, "?open=checkout&act=flush&of=checkout", []string{"o-checkout", "$POOLD_KEY"}, []string{"Flush", "Discards", "Reload configuration"}},
+		{keyStatus, "?open=checkout&act=flush&of=checkout", []string{"o-checkout", "$POOLD_KEY"}, []string{"Flush", "Discards", "Reload file"}},
 		{keyAll, "?tab=events", []string{"Buying for checkout was paused.", "Buying for staging-login was paused.", "key &lt;b&gt;all&lt;/b&gt;"}, nil},
 		{keyStaging, "?tab=events", []string{"Buying for staging-login was paused."}, []string{"checkout"}},
 		{keyStatus, "?tab=money", []string{"of-checkout", "of-staging-login"}, nil},

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"runtime"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -64,6 +65,16 @@ func NewMetrics(version, commit string, connections func() listener.Counts, drop
 		keyRequests: counter("key_requests_total",
 			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: ok, hung_up, or the code of the problem.", "key", "outcome"),
 	}
+	// The series must exist from the start: a rate in Prometheus does not count the event that
+	// creates a series.
+	m.requests.WithLabelValues("200")
+	for _, outcome := range []string{purchase.CallbackSettled, purchase.CallbackFailed, purchase.CallbackUnknown,
+		purchase.CallbackForged, purchase.CallbackMalformed, purchase.CallbackKept, purchase.CallbackRefused} {
+		m.callbacks.WithLabelValues(outcome)
+	}
+	for _, outcome := range []string{purchase.DeadLetterReplayed, purchase.DeadLetterDropped, purchase.DeadLetterExpired} {
+		m.letters.WithLabelValues(outcome)
+	}
 	in.NewGauge(prometheus.GaugeOpts{
 		Name: "poold_build_info", Help: "The running build; always 1.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},
@@ -85,6 +96,16 @@ func (m *Metrics) Provider(name string) func(action, outcome string) {
 	return func(action, outcome string) {
 		m.providerCalls.WithLabelValues(name, action, outcome).Inc()
 	}
+}
+
+// Reported counts a caller's report on a token. The argument age is the age of the token at the
+// time of the report.
+func (m *Metrics) Reported(accepted bool, age time.Duration) {
+	outcome := "rejected"
+	if accepted {
+		outcome = "accepted"
+	}
+	m.reportAge.WithLabelValues(outcome).Observe(max(0, age.Seconds()))
 }
 
 // mostScrapes limits the memory for scrapes: one of 10,000 targets takes some megabytes.

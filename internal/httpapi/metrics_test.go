@@ -41,7 +41,7 @@ func fillMetrics(t *testing.T, d *daemon) {
 	d.Metrics.Count("callback", "solver", purchase.CallbackSettled)
 	d.Metrics.Count("dead_letter", "solver", purchase.DeadLetterDropped)
 	d.Metrics.Count("report", "solver", purchase.ReportLate)
-	d.Metrics.reportAge.WithLabelValues("rejected").Observe(31)
+	d.Metrics.Reported(false, 31*time.Second)
 	// A request is counted after its response was sent.
 	testkit.Within(t, 20*time.Second, "two requests are counted", func() bool { return testutil.ToFloat64(d.Metrics.requests.WithLabelValues("200")) == 2 })
 }

@@ -80,8 +80,7 @@ func (s *Server) countReport(c *Context, order string, id captcha.ID, kind captc
 		return ErrUnknownToken
 	}
 	s.Buyer.Report(sale.Provider, sale.Task, kind, sale.Age, good)
-	verdict := map[bool]string{true: "accepted", false: "rejected"}[good]
-	s.Metrics.reportAge.WithLabelValues(verdict).Observe(max(0, sale.Age.Seconds()))
+	s.Metrics.Reported(good, sale.Age)
 	return nil
 }
 

@@ -7,13 +7,12 @@
 //
 // # Watching
 //
-// A File polls the state of the configuration file and of the files to which it refers: the references
-// ${file:PATH} and the certificates. The state says whether a file was written or replaced, and follows
-// links, such as those of a ConfigMap in Kubernetes. The files are also read every 30 seconds, because
-// a network disk may not show a change. If a file is invalid, empty, half written or missing, only the
-// Status changes.
+// A File reads the configuration file and the files to which it refers, the references ${file:PATH} and
+// the certificates, every 200 ms, and compares their digests. So it also follows links, such as those of a
+// ConfigMap in Kubernetes, and notices changes on a network disk. If a file is invalid, empty, half written
+// or missing, only the Status changes.
 //
-// A changed file is read after 200 ms without a further change, so that a half-written file is not
+// A changed file is applied after 200 ms without a further change, so that a half-written file is not
 // applied, and at the latest 800 ms after the first one. Only regular files are read.
 //
 // # Invariants

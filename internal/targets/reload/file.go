@@ -2,13 +2,12 @@ package reload
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
+	"hash/maphash"
 	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,14 +33,14 @@ type File struct {
 
 	quiet  time.Duration // interval of the polls; a changed file is read when one finds no further change
 	latest time.Duration // while changes continue, the file is read at the first poll this long after the one that found the first change
-	every  time.Duration // maximum time between two reads
+	seed   maphash.Seed  // of the digests of files, which are kept instead of their content, because it has secrets
 
 	// mu guards the fields below, and orders the attempts, so that an older Set cannot replace a newer one.
 	mu      sync.Mutex
 	refused string            // why the last attempt was refused; "" = not refused
 	remarks targets.Problems  // changes in the file that need a restart
-	used    map[string]digest // the files of the Set in use, by path; nil before the first
-	paths   []string          // the files of the last attempt, sorted
+	used    map[string]uint64 // the digests of the files of the Set in use, by path; nil before the first
+	tried   map[string]uint64 // those of the files of the last attempt
 
 	state atomic.Pointer[state] // never nil; each update stores a new state
 }
@@ -57,7 +56,7 @@ type state struct {
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
 		path: path, lookup: lookup, log: log, Apply: func(context.Context, *targets.Set) {}, Report: func(Outcome) {},
-		quiet: 200 * time.Millisecond, latest: 500 * time.Millisecond, every: 30 * time.Second,
+		quiet: 200 * time.Millisecond, latest: 500 * time.Millisecond, seed: maphash.MakeSeed(),
 	}
 	f.state.Store(new(state))
 	return f
@@ -80,7 +79,7 @@ const ByWatch = "the file"
 func (f *File) Load() (*targets.Set, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	set, files, err := f.read()
+	set, err := f.read()
 	if err == nil && f.Listen != "" {
 		err = set.OverrideListen(f.path, f.Listen)
 	}
@@ -88,7 +87,7 @@ func (f *File) Load() (*targets.Set, error) {
 		f.publish(nil, targets.Status{Problems: problemsOf(err)})
 		return nil, err
 	}
-	f.used = files
+	f.used = f.tried
 	f.warn(set, nil)
 	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true})
 	return set, nil
@@ -107,7 +106,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old, loaded := f.Current(), f.Status().LoadedAt
-	if !f.changed() {
+	if maps.Equal(f.digests(f.used), f.used) {
 		if f.refused != "" {
 			f.refused = ""
 			f.publish(old, targets.Status{LoadedAt: loaded, OK: true, Problems: f.remarks})
@@ -116,7 +115,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 		}
 		return nil
 	}
-	set, files, err := f.read()
+	set, err := f.read()
 	var remarks targets.Problems
 	if err == nil {
 		remarks, err = set.KeepRestartOnly(old, f.path)
@@ -136,7 +135,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	f.publish(&keysFirst, f.Status())
 	// The Set must be applied completely, even if the caller hangs up.
 	f.Apply(context.WithoutCancel(ctx), set)
-	f.refused, f.remarks, f.used = "", remarks, files
+	f.refused, f.remarks, f.used = "", remarks, f.tried
 	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
 	changes := changesBetween(old, set)
 	f.log.Info("the configuration was applied", attributes(changes)...)
@@ -148,28 +147,29 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	return nil
 }
 
-// digest is the SHA-256 of a file, so that no secret stays in memory.
-type digest [sha256.Size]byte
-
-// changed reports whether a file of the Set in use has another content, or cannot be read.
-func (f *File) changed() bool {
-	for path, was := range f.used {
+// digests returns the present digests of files. A file that cannot be read has the digest of the reason.
+func (f *File) digests(files map[string]uint64) map[string]uint64 {
+	now := map[string]uint64{}
+	for path := range files {
 		data, err := content(path)
-		if err != nil || sha256.Sum256(data) != was {
-			return true
-		}
+		now[path] = f.digest(data, err)
 	}
-	return false
+	return now
 }
 
-// read parses the configuration file, and returns the digests of this file and of the files to which it
-// refers. The error is targets.Problems.
-func (f *File) read() (*targets.Set, map[string]digest, error) {
-	files := map[string]digest{}
-	defer func() { f.paths = slices.Sorted(maps.Keys(files)) }()
+func (f *File) digest(data []byte, err error) uint64 {
+	if err != nil {
+		return maphash.String(f.seed, err.Error())
+	}
+	return maphash.Bytes(f.seed, data)
+}
+
+// read parses the configuration file. The error is targets.Problems.
+func (f *File) read() (*targets.Set, error) {
+	f.tried = map[string]uint64{}
 	get := func(path string) ([]byte, error) {
 		data, err := content(path)
-		files[path] = sha256.Sum256(data)
+		f.tried[path] = f.digest(data, err)
 		return data, err
 	}
 	data, err := get(f.path)
@@ -178,10 +178,9 @@ func (f *File) read() (*targets.Set, map[string]digest, error) {
 		if f.used == nil && errors.Is(err, fs.ErrNotExist) {
 			text += "; name the file with --config (or POOLD_CONFIG)"
 		}
-		return nil, nil, targets.Problems{{File: f.path, Text: text}}
+		return nil, targets.Problems{{File: f.path, Text: text}}
 	}
-	set, err := targets.Parse(f.path, data, targets.References{Variable: f.lookup, File: get})
-	return set, files, err
+	return targets.Parse(f.path, data, targets.References{Variable: f.lookup, File: get})
 }
 
 // content returns the content of a regular file; the error lacks its path.

@@ -27,7 +27,6 @@ func TestChangedSecretIsRead(t *testing.T) {
 	b.must(os.Symlink("..data/depth", path))
 	b.write(minimal("depth: ${file:" + path + "}"))
 	b.load()
-	b.every = 1 << 62 // without polls, so that only events cause reads
 	b.startWatch()
 
 	version("..2", "2\n")

@@ -6,6 +6,5 @@
 //
 // serve.go wires the packages of the daemon together in one function, and lifecycle.go starts and stops
 // them in stages. reload.go applies a changed file. redis.go and stores.go open Redis and the stores of
-// the history and of shared solves, providers.go creates the clients of the solving services, and
-// simulated.go runs the built-in one.
+// the history and of shared solves, and providers.go creates the clients of the solving services.
 package main

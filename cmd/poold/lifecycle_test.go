@@ -77,7 +77,6 @@ func TestEachPartRunsAndStops(t *testing.T) {
 	parts := []struct{ duty, function string }{
 		{"watches Redis", "redisdb.(*DB).Run("},
 		{"beats, adopts and ends orders", "purchase.(*Buyer).Run("},
-		{"serves the simulated provider", "poold.(*simulatedProvider).run("},
 		{"expires keys of the embedded Redis", "poold.(*embeddedRedis).run("},
 		{"reads the claims of other replicas", "claims.(*postgresStore).Listen("},
 		{"deletes old records", "pgstore.(*Store).Run("},

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"context"
-	"log/slog"
+	"net/http"
+	"time"
 
-	"poold/internal/backend"
 	"poold/internal/captcha"
 	"poold/internal/provider"
+	"poold/internal/provider/simulated"
 	"poold/internal/purchase"
 	"poold/internal/purchase/signature"
 	"poold/internal/targets"
@@ -17,25 +17,27 @@ import (
 // one at a time.
 type providers struct {
 	observe   func(provider string) func(action, outcome string)
-	log       *slog.Logger
 	clients   map[targets.Provider]*provider.Client
-	simulated *simulatedProvider
+	simulated *simulated.Service // the built-in provider, which no reload replaces
 }
 
-// entries returns the list of providers for the buyer. If it cannot create the client of a
-// provider, it logs the error and omits this provider.
-func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.Entry {
+// newProviders returns the clients of no Set. The built-in provider solves quickly, so that a first trial of poold does
+// not take long.
+func newProviders(observe func(provider string) func(action, outcome string)) *providers {
+	quick := simulated.Options{Median: 5 * time.Second, Sigma: simulated.DefaultSigma, Min: 2 * time.Second, Max: 20 * time.Second, FailShare: 0.05}
+	return &providers{observe: observe, simulated: simulated.New(quick)}
+}
+
+// entries returns the list of providers for the buyer.
+func (ps *providers) entries(set *targets.Set) []purchase.Entry {
 	old := ps.clients
 	ps.clients = map[targets.Provider]*provider.Client{}
 	var entries []purchase.Entry
 	for _, terms := range set.Providers {
-		simulated := terms.Protocol == targets.ProtocolSimulated
-		if simulated {
-			if err := ps.simulated.open(ctx); err != nil {
-				ps.log.Error("a provider cannot be used", "provider", terms.Name, "err", err)
-				continue
-			}
-			terms.URL, terms.Key = "http://"+ps.simulated.address, ps.simulated.key
+		var transport http.RoundTripper // nil = the network
+		isSimulated := terms.Protocol == targets.ProtocolSimulated
+		if isSimulated {
+			transport, terms.Key = ps.simulated, "any"
 		}
 		wanted := terms
 		// These fields do not affect the client. If only these fields change, the provider keeps its
@@ -44,19 +46,13 @@ func (ps *providers) entries(ctx context.Context, set *targets.Set) []purchase.E
 		wanted.CallbackURL, wanted.FallbackAfter, wanted.CallbackDelay = "", 0, 0
 		client := old[wanted]
 		if client == nil {
-			config := backend.ProviderConfig(wanted)
-			config.Observe = ps.observe(wanted.Name)
-			var err error
-			if client, err = provider.New(config); err != nil {
-				ps.log.Error("a provider cannot be used", "provider", wanted.Name, "err", err)
-				continue
-			}
+			client = provider.New(wanted, transport, ps.observe(wanted.Name))
 		}
 		delete(old, wanted)
 		ps.clients[wanted] = client
 		entries = append(entries, purchase.Entry{
 			Provider: client, Account: purchase.Account(string(terms.Protocol), terms.URL, terms.Key), Concurrency: terms.Concurrency,
-			Price: priceOf(terms.Price), Simulated: simulated, Callbacks: callbacks(set, terms),
+			Price: priceOf(terms.Price), Simulated: isSimulated, Callbacks: callbacks(set, terms),
 		})
 	}
 	// Orders in flight still use the client of a removed provider. Close only closes idle

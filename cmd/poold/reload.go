@@ -23,7 +23,7 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 			store.DB.SetPassword(targets.Password(urls[store.Key]).Reveal())
 		}
 	}
-	d.buyer.SetProviders(d.providers.entries(ctx, set))
+	d.buyer.SetProviders(d.providers.entries(set))
 	d.manager.Apply(set)
 }
 

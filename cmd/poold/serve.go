@@ -157,7 +157,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
 	d.openEvents()
 	d.metrics = httpapi.NewMetrics(version, commit(), d.port.Counts, d.lines.Dropped)
-	d.providers = &providers{observe: d.metrics.Provider, log: log, simulated: newSimulatedProvider(log)}
+	d.providers = newProviders(d.metrics.Provider)
 	if err := d.openStores(ctx, set); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,46 +13,13 @@ import (
 
 	"poold/internal/backend"
 	"poold/internal/history/dynamostore"
-	"poold/internal/provider"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
-// ProviderConfig copies every value of the file, and adds the missing values of the simulated
-// provider.
-func TestProviderConfigHasTheValuesOfTheFile(t *testing.T) {
-	real := targets.Provider{
-		Name: "acme", Protocol: targets.ProtocolCreateTask, Profile: "captchaai", URL: "https://s.example.com", Key: "k1",
-		FirstPoll: 7 * time.Second, PollInterval: 3 * time.Second, Timeout: time.Minute, Balance: true,
-	}
-	simulated := targets.Provider{Name: "own", Protocol: targets.ProtocolSimulated, Profile: "generic", Timeout: time.Minute}
-	paced, slow := simulated, simulated
-	paced.FirstPoll, paced.PollInterval = 5*time.Second, 4*time.Second
-	slow.FirstPoll = 5 * time.Second
-	config := func(first, interval time.Duration) provider.Config {
-		return provider.Config{Name: "own", Protocol: provider.ProtocolInPHP, Profile: "2captcha", FirstPoll: first, PollInterval: interval, Timeout: time.Minute}
-	}
-	for name, c := range map[string]struct {
-		file targets.Provider
-		want provider.Config
-	}{
-		"a real one": {real, provider.Config{
-			Name: "acme", Protocol: provider.ProtocolCreateTask, Profile: "captchaai", URL: "https://s.example.com", Key: "k1",
-			FirstPoll: 7 * time.Second, PollInterval: 3 * time.Second, Timeout: time.Minute, Balance: true,
-		}},
-		"simulated":              {simulated, config(2*time.Second, time.Second)},
-		"simulated, with a pace": {paced, config(5*time.Second, 4*time.Second)},
-		"simulated, half a pace": {slow, config(5*time.Second, time.Second)},
-	} {
-		if got := backend.ProviderConfig(c.file); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s:\n%+v\nwant\n%+v", name, got, c.want)
-		}
-	}
-}
-
-// Each store is opened with the values of the file.
+// Each store gets its own address and the prefix of the installation.
 func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 	set := &targets.Set{
 		Dedup: targets.Dedup{Backend: targets.DedupPostgres, URL: "postgres://d"},

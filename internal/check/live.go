@@ -70,12 +70,8 @@ func tryProvider(ctx context.Context, p targets.Provider) (text string, err erro
 	if p.Protocol == targets.ProtocolSimulated {
 		return "simulated, no site accepts its tokens", nil
 	}
-	config := backend.ProviderConfig(p)
-	config.Balance = true
-	client, err := provider.New(config)
-	if err != nil {
-		return "", err
-	}
+	p.Balance = true
+	client := provider.New(p, nil, func(string, string) {})
 	defer client.Close()
 	if err := client.ReadBalance(ctx); err != nil {
 		return "", fmt.Errorf("reading the balance: %w", err)

@@ -90,7 +90,7 @@ func NewMetrics(version, commit string, connections func() listener.Counts, drop
 	return m
 }
 
-// Provider returns a function for provider.Config.Observe that counts the calls to one provider.
+// Provider returns a function for provider.New that counts the calls to one provider.
 // The values of action and outcome that package provider passes come from fixed lists.
 func (m *Metrics) Provider(name string) func(action, outcome string) {
 	return func(action, outcome string) {

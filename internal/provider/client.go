@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"path"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,12 +14,7 @@ import (
 	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
-)
-
-// The protocols, as values of Config.Protocol.
-const (
-	ProtocolInPHP      = "in_php"
-	ProtocolCreateTask = "create_task"
+	"poold/internal/targets"
 )
 
 const (
@@ -32,45 +23,29 @@ const (
 	maxThreads = 1 << 20          // highest number of threads that is accepted as valid
 )
 
-// Config describes one account at one solving service.
-type Config struct {
-	Name         string // name for logs
-	Protocol     string // ProtocolInPHP or ProtocolCreateTask
-	Profile      string // one of the words of Profiles
-	URL          string // base URL without in.php: http or https, without user and query
-	Key          captcha.Secret
-	FirstPoll    time.Duration // 0 = the default of Pace
-	PollInterval time.Duration // 0 = the default of Pace
-	Timeout      time.Duration // age at which the caller gives up a task
-	Balance      bool          // whether ReadBalance reads the balance
-
-	// The client calls Observe after every call to the service. The action is submit, poll, threads,
-	// balance or report. The outcome is ok, not_ready, capacity, account, parameters, task,
-	// transport or unknown. Observe must not block; nil = no observer.
-	Observe func(action, outcome string)
-}
-
-// Pace returns how long to wait from the submission of a task to its first poll, and between polls.
-// The defaults depend on the profile, the protocol and the type of CAPTCHA. Services discourage polling more often.
-func (c Config) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+// Pace returns how long to wait from the submission of a task to its first poll, and between polls. The defaults
+// depend on the profile, the protocol and the type of CAPTCHA. Services discourage polling more often.
+func Pace(p targets.Provider, t captcha.Type) (firstPoll, interval time.Duration) {
 	firstPoll, interval = cmp.Or(captcha.Of(t).FirstPoll, 5*time.Second), 5*time.Second
 	switch {
+	case p.Protocol == targets.ProtocolSimulated: // solves quickly
+		firstPoll, interval = 2*time.Second, time.Second
 	case t == captcha.Image:
-	case c.Profile == captchaAI:
+	case p.Profile == captchaAI:
 		firstPoll = 15 * time.Second
-	case c.Profile == generic && c.Protocol == ProtocolCreateTask:
+	case p.Profile == generic && p.Protocol == targets.ProtocolCreateTask:
 		// The faster services use this protocol. Some of them ban clients that poll more often than
 		// every 2 s.
 		firstPoll, interval = 10*time.Second, 3*time.Second
 	}
-	return cmp.Or(c.FirstPoll, firstPoll), cmp.Or(c.PollInterval, interval)
+	return cmp.Or(p.FirstPoll, firstPoll), cmp.Or(p.PollInterval, interval)
 }
 
 // Client makes calls to one account at one solving service. All methods are safe for concurrent
 // use.
 type Client struct {
-	cfg      Config
-	base     string // cfg.URL without the trailing slash
+	cfg      targets.Provider
+	observe  func(action, outcome string)
 	protocol protocol
 	profile  profile
 	wire     http.RoundTripper
@@ -111,42 +86,30 @@ type answer struct {
 	retryAfter time.Duration // set only for a refusal with HTTP 429
 }
 
-// New returns a client. It starts no goroutine and makes no call to the service.
-func New(cfg Config) (*Client, error) {
-	if cfg.Observe == nil {
-		cfg.Observe = func(string, string) {}
+// New returns a client of an account of a valid file. It starts no goroutine and makes no call to the service.
+// The transport carries the calls; nil = the network. The client calls observe after every call to the service.
+// The action is submit, poll, threads, balance or report. The outcome is ok, not_ready, capacity, account,
+// parameters, task, transport or unknown. The function must not block.
+func New(p targets.Provider, transport http.RoundTripper, observe func(action, outcome string)) *Client {
+	c := &Client{cfg: p, observe: observe, profile: newProfile(p.Profile), wire: transport, limit: callLimit}
+	c.protocol = inPHP{key: p.Key, profile: c.profile}
+	if p.Protocol == targets.ProtocolCreateTask {
+		c.protocol = createTask{key: p.Key, profile: c.profile}
 	}
-	// The error must not quote the URL, because the operator may have put the key into it by
-	// mistake.
-	u, err := url.Parse(cfg.URL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" ||
-		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("provider %s: url: want http(s)://host[/path], without user and query", cfg.Name)
+	if transport == nil {
+		c.wire = newTransport()
 	}
-	if !slices.Contains(Profiles(), cfg.Profile) {
-		return nil, fmt.Errorf("provider %s: profile: want one of %s", cfg.Name, strings.Join(Profiles(), ", "))
-	}
-	p := newProfile(cfg.Profile)
-	c := &Client{cfg: cfg, base: strings.TrimRight(cfg.URL, "/"), profile: p, wire: newTransport(), limit: callLimit}
-	switch cfg.Protocol {
-	case ProtocolInPHP:
-		c.protocol = inPHP{key: cfg.Key, profile: p}
-	case ProtocolCreateTask:
-		c.protocol = createTask{key: cfg.Key, profile: p}
-	default:
-		return nil, fmt.Errorf("provider %s: protocol: want %s or %s", cfg.Name, ProtocolInPHP, ProtocolCreateTask)
-	}
-	return c, nil
+	return c
 }
 
-// Name returns Config.Name.
+// Name returns the name in the file.
 func (c *Client) Name() string { return c.cfg.Name }
 
 // Timeout returns the age at which the caller gives up a task.
 func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
-// Pace returns Config.Pace.
-func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) { return c.cfg.Pace(t) }
+// Pace returns the Pace of the client's provider.
+func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) { return Pace(c.cfg, t) }
 
 // Submit buys one task and returns its id. A task with a pingback can be polled too. The error is an
 // *Error, or the error of ctx if ctx ended before the request was sent. Error.Unknown means that the
@@ -204,7 +167,7 @@ func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
 // Balance returns the last balance that was read; nil = none yet.
 func (c *Client) Balance() *float64 { return c.money.Load() }
 
-// ReadBalance requests the balance of the account. It does nothing unless Config.Balance is set.
+// ReadBalance requests the balance of the account. It does nothing if the file switches that off.
 func (c *Client) ReadBalance(ctx context.Context) error {
 	if !c.cfg.Balance {
 		return nil
@@ -224,7 +187,7 @@ func (c *Client) Close() {
 	}
 }
 
-// The actions that are passed to Observe.
+// The actions that are observed.
 const (
 	submit  = "submit"
 	poll    = "poll"
@@ -262,7 +225,7 @@ func (c *Client) call(ctx context.Context, action string, q query, id captcha.Id
 	if fault != nil && fault.Class == Capacity {
 		fault.Delay += backoff.UpTo(fault.Delay/5 + 1) // so that replicas do not retry at the same moment
 	}
-	c.cfg.Observe(action, outcome)
+	c.observe(action, outcome)
 	if err != nil {
 		return answer{}, err
 	}

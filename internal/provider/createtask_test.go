@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -18,22 +19,22 @@ func TestCannotBeAsked(t *testing.T) {
 		return id
 	}
 	for _, row := range []struct {
-		api   string
+		api   targets.Protocol
 		id    captcha.Identity
 		image []byte
 	}{
-		{ProtocolInPHP, captcha.Identity{Type: "rotate"}, nil},
-		{ProtocolCreateTask, captcha.Identity{Type: "rotate"}, nil},
-		{ProtocolCreateTask, proxied("secret-user:secret-word@example.com"), nil},
-		{ProtocolCreateTask, proxied("secret-user:secret-word@:80"), nil},
-		{ProtocolCreateTask, proxied("secret-word:0"), nil},
-		{ProtocolCreateTask, proxied("secret-word:70000"), nil},
-		{ProtocolInPHP, captcha.Identity{Type: captcha.Image}, nil}, // the bytes of the picture are missing
-		{ProtocolCreateTask, captcha.Identity{Type: captcha.Image}, nil},
-		{ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}}, thePicture()},
-		{ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"}, thePicture()},
+		{targets.ProtocolInPHP, captcha.Identity{Type: "rotate"}, nil},
+		{targets.ProtocolCreateTask, captcha.Identity{Type: "rotate"}, nil},
+		{targets.ProtocolCreateTask, proxied("secret-user:secret-word@example.com"), nil},
+		{targets.ProtocolCreateTask, proxied("secret-user:secret-word@:80"), nil},
+		{targets.ProtocolCreateTask, proxied("secret-word:0"), nil},
+		{targets.ProtocolCreateTask, proxied("secret-word:70000"), nil},
+		{targets.ProtocolInPHP, captcha.Identity{Type: captcha.Image}, nil}, // the bytes of the picture are missing
+		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image}, nil},
+		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}}, thePicture()},
+		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"}, thePicture()},
 	} {
-		c, _, w, _ := newScriptedClient(t, Config{Protocol: row.api})
+		c, _, w, _ := newScriptedClient(t, targets.Provider{Protocol: row.api})
 		_, err := c.Submit(context.Background(), Request{Identity: row.id, Image: row.image})
 		if e := faultOf(t, err); e.Class != Parameters || e.Code != NotAsked || e.Unknown || w.count() != 0 {
 			t.Errorf("%+v: %v after %d calls", row.id, err, w.count())
@@ -64,7 +65,7 @@ func FuzzTasks(f *testing.F) {
 
 // A service may answer createTask with the solution, and then not know the task any more.
 func TestATaskThatIsSolvedAtOnce(t *testing.T) {
-	c, _, w, says := newScriptedClient(t, Config{Protocol: ProtocolCreateTask})
+	c, _, w, says := newScriptedClient(t, targets.Provider{Protocol: targets.ProtocolCreateTask})
 	says(http.StatusOK, `{"errorId":0,"taskId":"7","status":"ready","solution":{"text":"abc"}}`)
 	id := captcha.Identity{Type: captcha.Image}
 	task, err := c.Submit(t.Context(), Request{Identity: id, Image: thePicture()})

@@ -11,9 +11,9 @@
 //
 // # Adding a service or a type
 //
-// A service that speaks one of the two protocols needs only a profile: its name in Profiles,
+// A service that speaks one of the two protocols needs only a profile: its name in profiles.go,
 // newProfile and targets/set.go, and the codes that have a different meaning at this service. A
-// new protocol is a type with the interface protocol (client.go), a constant in client.go and
+// new protocol is a type with the interface protocol (client.go), a constant in
 // targets/set.go, a case in New, and a row in the table dialects (hostile_test.go), which tests it
 // with every hostile reply. A new type of CAPTCHA is a row in captcha.Kinds.
 //

@@ -34,7 +34,7 @@ type fleet struct {
 	t       *testing.T
 	service *simulatedtest.Service
 	redis   *redistest.Bubble
-	api     string
+	api     targets.Protocol
 	profile string
 	all     []*replica
 
@@ -64,7 +64,7 @@ func (nobody) Ended(purchase.Purchase) {}
 func (nobody) Count(_, _, _ string)    {}
 
 // newFleet starts n replicas with the given targets.
-func newFleet(t *testing.T, n int, api, profile string, options simulatedtest.Options, list ...targets.Target) *fleet {
+func newFleet(t *testing.T, n int, api targets.Protocol, profile string, options simulatedtest.Options, list ...targets.Target) *fleet {
 	t.Helper()
 	options.Key, options.Seed = "key", 1
 	if options.Median == 0 {
@@ -82,20 +82,17 @@ func newFleet(t *testing.T, n int, api, profile string, options simulatedtest.Op
 func (f *fleet) start(list ...targets.Target) *replica {
 	f.t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	client, err := provider.New(provider.Config{
+	client := provider.New(targets.Provider{
 		Timeout: 3 * time.Minute,
 		Name:    "main", Protocol: f.api, Profile: f.profile, URL: "http://service.example.com", Key: "key",
 		FirstPoll: 5 * time.Second, PollInterval: 5 * time.Second,
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	}, f, func(string, string) {})
 	db, _ := f.redis.Client(redis.Options{})
 	r := &replica{}
 	r.pool = pool.New(pool.Config{DB: db, Takes: db, Prefix: "test", Replica: strings.Repeat("r", 1+len(f.all)), Log: quiet, Changed: func(id captcha.ID) { r.manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "no letters", Observer: nobody{}, Log: quiet})
 	price := func(captcha.Type) float64 { return 0.001 }
-	r.buyer.SetProviders([]purchase.Entry{{Provider: client.Over(f), Account: "k", Concurrency: 50, Price: price}})
+	r.buyer.SetProviders([]purchase.Entry{{Provider: client, Account: "k", Concurrency: 50, Price: price}})
 	r.manager = refill.New(r.pool, r.buyer, quiet)
 	r.buyer.Turn = r.manager.Changed
 	r.manager.Apply(&targets.Set{Targets: list})

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"poold/internal/captcha"
+	"poold/internal/targets"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,12 +49,12 @@ func (j *journal) last() string {
 }
 
 // newClient returns a client. It sets zero fields of cfg to test values.
-func newClient(t *testing.T, cfg Config) (*Client, *journal) {
+func newClient(t *testing.T, cfg targets.Provider) (*Client, *journal) {
 	t.Helper()
 	j := &journal{}
-	cfg.Name, cfg.Observe = "test", j.observe
+	cfg.Name = "test"
 	if cfg.Protocol == "" {
-		cfg.Protocol = ProtocolInPHP
+		cfg.Protocol = targets.ProtocolInPHP
 	}
 	if cfg.Profile == "" {
 		cfg.Profile = captchaAI
@@ -64,16 +65,13 @@ func newClient(t *testing.T, cfg Config) (*Client, *journal) {
 	if cfg.URL == "" {
 		cfg.URL = "http://provider.example.com"
 	}
-	c, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(cfg, nil, j.observe)
 	t.Cleanup(c.Close)
 	return c, j
 }
 
 // newServedClient returns a client of a server with the given handler.
-func newServedClient(t *testing.T, cfg Config, handler http.HandlerFunc) (*Client, *journal) {
+func newServedClient(t *testing.T, cfg targets.Provider, handler http.HandlerFunc) (*Client, *journal) {
 	t.Helper()
 	srv := httptest.NewServer(handler)
 	t.Cleanup(srv.Close)
@@ -122,7 +120,7 @@ func (w *scripted) count() int {
 
 // newScriptedClient returns a client with a scripted transport. It also returns a function that
 // sets the answer of the transport.
-func newScriptedClient(t *testing.T, cfg Config) (*Client, *journal, *scripted, func(status int, body string)) {
+func newScriptedClient(t *testing.T, cfg targets.Provider) (*Client, *journal, *scripted, func(status int, body string)) {
 	t.Helper()
 	c, j := newClient(t, cfg)
 	var mu sync.Mutex

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"poold/internal/targets"
 )
 
 // hostile is an answer that is invalid or that refuses the call.
@@ -25,17 +27,18 @@ type hostile struct {
 
 // dialect is the form in which a protocol writes answers.
 type dialect struct {
-	api, profile string
-	sold         string              // the answer to a submit or a poll
-	granted      string              // the content of an answer to a successful call
-	refused      func(string) string // a refusal with this code
+	api     targets.Protocol
+	profile string
+	sold    string              // the answer to a submit or a poll
+	granted string              // the content of an answer to a successful call
+	refused func(string) string // a refusal with this code
 }
 
 func dialects() []dialect {
 	return []dialect{
-		{ProtocolInPHP, captchaAI, `{"status":1,"request":"5"}`, `"status":1`, func(code string) string { return `{"status":0,"request":"` + code + `"}` }},
+		{targets.ProtocolInPHP, captchaAI, `{"status":1,"request":"5"}`, `"status":1`, func(code string) string { return `{"status":0,"request":"` + code + `"}` }},
 		{
-			ProtocolCreateTask, generic, `{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
+			targets.ProtocolCreateTask, generic, `{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
 			`"errorId":0,"status":"ready"`,
 			func(code string) string { return `{"errorId":1,"errorCode":"` + code + `"}` },
 		},
@@ -114,7 +117,7 @@ func hostileAnswers(d dialect) []hostile {
 		{"429 with a task's code", answering(429, d.refused("ERROR_CAPTCHA_UNSOLVABLE")), "ERROR_CAPTCHA_UNSOLVABLE", Capacity, false, 0, false},
 		{"429 with an account's code", answering(429, d.refused("ERROR_KEY_DOES_NOT_EXIST")), "ERROR_KEY_DOES_NOT_EXIST", Account, false, 0, false},
 	}
-	if d.api == ProtocolInPHP {
+	if d.api == targets.ProtocolInPHP {
 		rows = append(rows, hostile{"402 in plain text", answering(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY", Account, false, 0, false})
 	}
 	// These are answers with wrong types, and answers of the other protocol.
@@ -126,9 +129,9 @@ func hostileAnswers(d dialect) []hostile {
 		"numbers":        `{` + d.granted + `,"request":5.5,"taskId":5.5,"solution":{"token":5.5,"gRecaptchaResponse":5.5}}`,
 		"a control":      `{` + d.granted + `,"request":"5\u0000","taskId":"5\n","solution":{"token":"5\u0000"}}`,
 		"nothing in it":  `{` + d.granted + `,"request":"","taskId":"","solution":{"token":""}}`,
-		"another tongue": map[string]string{ProtocolInPHP: dialects()[1].sold, ProtocolCreateTask: dialects()[0].sold}[d.api],
+		"another tongue": map[targets.Protocol]string{targets.ProtocolInPHP: dialects()[1].sold, targets.ProtocolCreateTask: dialects()[0].sold}[d.api],
 	} {
-		granted := d.api == ProtocolCreateTask && strings.Contains(body, d.granted+`,"request"`)
+		granted := d.api == targets.ProtocolCreateTask && strings.Contains(body, d.granted+`,"request"`)
 		rows = append(rows, hostile{name, answering(200, body), "odd", Capacity, true, 0, granted})
 	}
 	return rows
@@ -139,7 +142,7 @@ func hostileAnswers(d dialect) []hostile {
 func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 	for _, d := range dialects() {
 		for _, row := range hostileAnswers(d) {
-			t.Run(d.api+"/"+row.name, func(t *testing.T) {
+			t.Run(string(d.api)+"/"+row.name, func(t *testing.T) {
 				t.Parallel()
 				for _, action := range []string{submit, poll} {
 					testHostileAnswer(t, d, row, action)
@@ -152,7 +155,7 @@ func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	t.Helper()
 	var calls atomic.Int32
-	c, j := newServedClient(t, Config{Protocol: d.api, Profile: d.profile}, func(w http.ResponseWriter, r *http.Request) {
+	c, j := newServedClient(t, targets.Provider{Protocol: d.api, Profile: d.profile}, func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
 		// The server notices a disconnect only after the body has been read.
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -200,7 +203,7 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 func TestAnAnswerIsBounded(t *testing.T) {
 	for _, d := range dialects() {
 		for size, code := range map[int]string{65536: "", 65537: "too_large"} {
-			c, _ := newServedClient(t, Config{Protocol: d.api, Profile: d.profile}, answering(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
+			c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Profile: d.profile}, answering(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
 			for action, err := range map[string]error{submit: submitOne(t, c), poll: pollOne(t, c)} {
 				if code == "" && err != nil || code != "" && faultOf(t, err).Code != code {
 					t.Errorf("%s, %s of %d bytes: %v, want %q", d.api, action, size, err, code)
@@ -213,7 +216,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 // A call without an answer ends after 10 s.
 func TestACallIsLimitedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newClient(t, Config{})
+		c, _ := newClient(t, targets.Provider{})
 		c.wire = &scripted{reply: func(_ int, req *http.Request) (int, string, error) {
 			<-req.Context().Done()
 			return 0, "", req.Context().Err()
@@ -229,7 +232,7 @@ func TestACallIsLimitedInTime(t *testing.T) {
 // bought, and the error contains the cause.
 func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 	entered := make(chan struct{}, 8)
-	c, j := newServedClient(t, Config{}, func(_ http.ResponseWriter, r *http.Request) {
+	c, j := newServedClient(t, targets.Provider{}, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // without this, the server does not notice the disconnect
 		entered <- struct{}{}
 		<-r.Context().Done()
@@ -273,7 +276,7 @@ func TestAnInvalidAnswerIsQuoted(t *testing.T) {
 		token:                              `the poll was answered with HTTP 200 and "…"`,
 		`{"foo": 1}`:                       `the poll was answered with HTTP 200 and "…"`,
 	} {
-		c, _ := newServedClient(t, Config{Protocol: ProtocolInPHP, Profile: twoCaptcha}, answering(http.StatusOK, reply))
+		c, _ := newServedClient(t, targets.Provider{Protocol: targets.ProtocolInPHP, Profile: twoCaptcha}, answering(http.StatusOK, reply))
 		if err := pollOne(t, c); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%q: %v", reply, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/targets"
 )
 
 // received is a request that reached the server.
@@ -56,8 +57,8 @@ func resultWord(text string, err error) string {
 
 func TestSubmitReplies(t *testing.T) {
 	long := strings.Repeat("7", 128)
-	for api, replies := range map[string]map[string]string{
-		ProtocolInPHP: {
+	for api, replies := range map[targets.Protocol]map[string]string{
+		targets.ProtocolInPHP: {
 			`{"status":1,"request":"71234567890"}`:               "71234567890",
 			`{"status":1,"request":71234567890}`:                 "71234567890",
 			`{"status":"1","request":"0071234567"}`:              "0071234567",
@@ -106,7 +107,7 @@ func TestSubmitReplies(t *testing.T) {
 			"ERROR_\n<html>":                            unknown,
 			`<!doctype html><title>502</title>`:         unknown,
 		},
-		ProtocolCreateTask: {
+		targets.ProtocolCreateTask: {
 			`{"errorId":0,"taskId":77}`:       "77",
 			`{"errorId":"0","taskId":"0077"}`: "0077",
 			`{"errorId":0,"errorCode":"","taskId":"6a2f41a3-c54c-fce8-32d2-0324e1c32e22","status":"idle"}`: "6a2f41a3-c54c-fce8-32d2-0324e1c32e22",
@@ -134,7 +135,7 @@ func TestSubmitReplies(t *testing.T) {
 		},
 	} {
 		for reply, want := range replies {
-			c, _, _, says := newScriptedClient(t, Config{Protocol: api, Profile: twoCaptcha})
+			c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: api, Profile: twoCaptcha})
 			says(http.StatusOK, reply)
 			if got := resultWord(c.Submit(context.Background(), Request{Identity: v2})); got != want {
 				t.Errorf("%s is taken for %q, want %q", reply, got, want)
@@ -147,58 +148,59 @@ func TestPollReplies(t *testing.T) {
 	ent := v2
 	ent.Enterprise = true
 	for _, row := range []struct {
-		api, profile string
-		id           captcha.Identity
-		reply, want  string
-		agent        string
+		api         targets.Protocol
+		profile     string
+		id          captcha.Identity
+		reply, want string
+		agent       string
 	}{
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF|x"}`, "03AF|x", ""},
-		{ProtocolInPHP, captchaAI, v2, "OK|03AF|x", "03AF|x", ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","useragent":"Mozilla/5.0 (X)"}`, "03AF", "Mozilla/5.0 (X)"},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"Mozilla/5.0 (Y)"}`, "03AF", "Mozilla/5.0 (Y)"},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","userAgent":"Mozilla/5.0 (Z)"}`, "03AF", "Mozilla/5.0 (Z)"},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":7}`, "03AF", ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"a\nb"}`, "03AF", ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 16<<10+1) + `"}`, "03AF", ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","result":"another"}`, "03AF", ""},
-		{ProtocolInPHP, captchaAI, ent, `{"status":1,"result":"03ENT","user_agent":"U"}`, "03ENT", "U"},
-		{ProtocolInPHP, captchaAI, ent, `{"status":1,"request":"OK","result":"03ENT"}`, "03ENT", ""},
-		{ProtocolInPHP, captchaAI, ent, `{"status":1,"request":"03ENT"}`, "03ENT", ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"result":"03ENT"}`, "03ENT", ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":0,"request":"CAPCHA_NOT_READY"}`, notReady, ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"CAPCHA_NOT_READY"}`, notReady, ""},
-		{ProtocolInPHP, captchaAI, v2, "CAPCHA_NOT_READY", notReady, ""},
-		{ProtocolInPHP, captchaAI, v2, "CAPTCHA_NOT_READY", notReady, ""},
-		{ProtocolInPHP, captchaAI, v2, "ERROR_CAPTCHA_UNSOLVABLE", "ERROR_CAPTCHA_UNSOLVABLE", ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":0,"request":"ERROR_WRONG_CAPTCHA_ID"}`, "ERROR_WRONG_CAPTCHA_ID", ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":7}`, capacity, ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"a token"}`, capacity, ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":{}}`, capacity, ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"request":""}`, capacity, ""},
-		{ProtocolInPHP, captchaAI, v2, `{"status":1,"reque`, capacity, ""},
-		{ProtocolInPHP, captchaAI, v2, ``, capacity, ""},
-		{ProtocolInPHP, captchaAI, v2, `OK|`, capacity, ""},
-		{ProtocolInPHP, captchaAI, v2, `<html>`, capacity, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF|x"}`, "03AF|x", ""},
+		{targets.ProtocolInPHP, captchaAI, v2, "OK|03AF|x", "03AF|x", ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","useragent":"Mozilla/5.0 (X)"}`, "03AF", "Mozilla/5.0 (X)"},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"Mozilla/5.0 (Y)"}`, "03AF", "Mozilla/5.0 (Y)"},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","userAgent":"Mozilla/5.0 (Z)"}`, "03AF", "Mozilla/5.0 (Z)"},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":7}`, "03AF", ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"a\nb"}`, "03AF", ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 16<<10+1) + `"}`, "03AF", ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","result":"another"}`, "03AF", ""},
+		{targets.ProtocolInPHP, captchaAI, ent, `{"status":1,"result":"03ENT","user_agent":"U"}`, "03ENT", "U"},
+		{targets.ProtocolInPHP, captchaAI, ent, `{"status":1,"request":"OK","result":"03ENT"}`, "03ENT", ""},
+		{targets.ProtocolInPHP, captchaAI, ent, `{"status":1,"request":"03ENT"}`, "03ENT", ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"result":"03ENT"}`, "03ENT", ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":0,"request":"CAPCHA_NOT_READY"}`, notReady, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"CAPCHA_NOT_READY"}`, notReady, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, "CAPCHA_NOT_READY", notReady, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, "CAPTCHA_NOT_READY", notReady, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, "ERROR_CAPTCHA_UNSOLVABLE", "ERROR_CAPTCHA_UNSOLVABLE", ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":0,"request":"ERROR_WRONG_CAPTCHA_ID"}`, "ERROR_WRONG_CAPTCHA_ID", ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":7}`, capacity, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"a token"}`, capacity, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":{}}`, capacity, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":""}`, capacity, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"reque`, capacity, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, ``, capacity, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `OK|`, capacity, ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `<html>`, capacity, ""},
 
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","userAgent":"U"}}`, "03AF", "U"},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV3}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","token":"other"}}`, "03AF", ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.HCaptcha}, `{"errorId":0,"status":"ready","solution":{"token":"P1_x"}}`, "P1_x", ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.Turnstile}, `{"errorId":0,"status":"ready","solution":{"token":"0.x","gRecaptchaResponse":"other"}}`, "0.x", ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.Turnstile}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"0.x"}}`, "0.x", ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"processing"}`, notReady, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"idle","solution":{}}`, notReady, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, notReady, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":12,"errorCode":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"failed"}`, "status failed", ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready"}`, capacity, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":"03AF"}`, Unreadable, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":7}}`, Unreadable, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"text":"x"}}`, Unreadable, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":7}`, capacity, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0}`, capacity, ""},
-		{ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solu`, capacity, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","userAgent":"U"}}`, "03AF", "U"},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV3}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","token":"other"}}`, "03AF", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.HCaptcha}, `{"errorId":0,"status":"ready","solution":{"token":"P1_x"}}`, "P1_x", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.Turnstile}, `{"errorId":0,"status":"ready","solution":{"token":"0.x","gRecaptchaResponse":"other"}}`, "0.x", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.Turnstile}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"0.x"}}`, "0.x", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"processing"}`, notReady, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"idle","solution":{}}`, notReady, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, notReady, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":12,"errorCode":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"failed"}`, "status failed", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready"}`, capacity, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":"03AF"}`, Unreadable, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":7}}`, Unreadable, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"text":"x"}}`, Unreadable, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":7}`, capacity, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0}`, capacity, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solu`, capacity, ""},
 	} {
-		c, _, _, says := newScriptedClient(t, Config{Protocol: row.api, Profile: row.profile})
+		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Profile: row.profile})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(context.Background(), "1", row.id)
 		if got := resultWord(s.Token, err); got != row.want || agentOf(s) != row.agent {

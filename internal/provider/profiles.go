@@ -16,9 +16,6 @@ const (
 	generic    = "generic"
 )
 
-// Profiles lists the valid values of Config.Profile.
-func Profiles() []string { return []string{captchaAI, twoCaptcha, generic} }
-
 // profile gives the meaning of the error codes of one service.
 type profile struct {
 	name   string
@@ -166,7 +163,7 @@ func (c *Client) Advice(code string) (does, remedy string) {
 	if strings.HasPrefix(code, "http_") {
 		known.does, known.remedy = "refuses calls to its address", "correct providers.NAME.url in the configuration file"
 	}
-	site := strings.TrimPrefix(strings.TrimPrefix(c.base, "https://"), "http://")
+	site := strings.TrimPrefix(strings.TrimPrefix(c.cfg.URL, "https://"), "http://")
 	site, _, _ = strings.Cut(site, "/")
 	return known.does, strings.NewReplacer("NAME", c.cfg.Name, "SITE", site).Replace(known.remedy)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"poold/internal/targets"
 )
 
 // everyCode lists each known code with its class for captchaai, for 2captcha and for generic.
@@ -51,15 +53,18 @@ func TestEveryCode(t *testing.T) {
 	for _, row := range everyCode {
 		for code := range strings.FieldsSeq(row.codes) {
 			code = strings.ReplaceAll(code, ":_", ": ")
-			for i, name := range Profiles() {
+			for i, name := range []string{captchaAI, twoCaptcha, generic} {
 				i = min(i, 2) // the profile poold has the same codes as the profile generic
-				for _, form := range []struct{ api, reply string }{
-					{ProtocolInPHP, `{"status":0,"request":"` + code + `"}`},
-					{ProtocolInPHP, `{"status":0,"request":"` + code + `","error_text":"a sentence"}`},
-					{ProtocolInPHP, code},
-					{ProtocolCreateTask, `{"errorId":1,"errorCode":"` + code + `","errorDescription":"a sentence"}`},
+				for _, form := range []struct {
+					api   targets.Protocol
+					reply string
+				}{
+					{targets.ProtocolInPHP, `{"status":0,"request":"` + code + `"}`},
+					{targets.ProtocolInPHP, `{"status":0,"request":"` + code + `","error_text":"a sentence"}`},
+					{targets.ProtocolInPHP, code},
+					{targets.ProtocolCreateTask, `{"errorId":1,"errorCode":"` + code + `","errorDescription":"a sentence"}`},
 				} {
-					c, j, _, reply := newScriptedClient(t, Config{Profile: name, Protocol: form.api})
+					c, j, _, reply := newScriptedClient(t, targets.Provider{Profile: name, Protocol: form.api})
 					reply(http.StatusOK, form.reply)
 					e := faultOf(t, submitOne(t, c))
 					if e.Class != row.want[i] || e.Code != code || e.Unknown {
@@ -101,7 +106,7 @@ func TestErrorNumbersWithoutCode(t *testing.T) {
 		"22": "ERROR_TASK_ABSENT", "23": "ERROR_TASK_NOT_SUPPORTED", "31": "ERROR_RECAPTCHA_INVALID_SITEKEY",
 		"999": "errorId 999", `"12"`: "ERROR_CAPTCHA_UNSOLVABLE",
 	} {
-		c, _, _, reply := newScriptedClient(t, Config{Profile: twoCaptcha, Protocol: ProtocolCreateTask})
+		c, _, _, reply := newScriptedClient(t, targets.Provider{Profile: twoCaptcha, Protocol: targets.ProtocolCreateTask})
 		reply(http.StatusOK, `{"errorId":`+id+`}`)
 		if e := faultOf(t, submitOne(t, c)); e.Code != want || e.Unknown {
 			t.Errorf("errorId %s gives %q, want %q", id, e.Code, want)
@@ -119,7 +124,7 @@ func TestVariantsOfACode(t *testing.T) {
 		"ERROR: 9999":                       Task,
 		"ERROR_" + strings.Repeat("X", 500): Task,
 	} {
-		c, _, _, reply := newScriptedClient(t, Config{})
+		c, _, _, reply := newScriptedClient(t, targets.Provider{})
 		reply(http.StatusOK, text)
 		e := faultOf(t, submitOne(t, c))
 		if e.Class != want || e.Unknown || len(e.Code) > 100 {

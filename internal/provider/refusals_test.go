@@ -24,14 +24,17 @@ const maxPerMinute = 12
 func TestNoFaultMakesPooldHammer(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{busyCode, "ERROR_OF_TOMORROW", "https://example.com/help"} {
-		checkBound(t, provider.ProtocolInPHP, "captchaai", code, simulatedtest.Fault{Kind: simulatedtest.Code, Code: code}, 1, false)
+		checkBound(t, targets.ProtocolInPHP, "captchaai", code, simulatedtest.Fault{Kind: simulatedtest.Code, Code: code}, 1, false)
 	}
-	for _, s := range []struct{ api, profile string }{
-		{provider.ProtocolInPHP, "captchaai"}, {provider.ProtocolCreateTask, "2captcha"},
+	for _, s := range []struct {
+		api     targets.Protocol
+		profile string
+	}{
+		{targets.ProtocolInPHP, "captchaai"}, {targets.ProtocolCreateTask, "2captcha"},
 	} {
 		for _, n := range []int{1, 3} {
 			for _, adaptive := range []bool{false, true} {
-				if testing.Short() && (adaptive != (n == 3) || adaptive != (s.api == provider.ProtocolCreateTask)) {
+				if testing.Short() && (adaptive != (n == 3) || adaptive != (s.api == targets.ProtocolCreateTask)) {
 					continue
 				}
 				for name, fault := range map[string]simulatedtest.Fault{
@@ -48,7 +51,7 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 
 // checkBound tests one fault, first at submits and then at polls. A fault without a kind is an
 // empty answer.
-func checkBound(t *testing.T, api, profile, name string, fault simulatedtest.Fault, replicas int, adaptive bool) {
+func checkBound(t *testing.T, api targets.Protocol, profile, name string, fault simulatedtest.Fault, replicas int, adaptive bool) {
 	for _, on := range []simulatedtest.Action{simulatedtest.Submit, simulatedtest.Poll} {
 		t.Run(fmt.Sprintf("%s/%s/%s/%d/adaptive=%v", api, strings.ReplaceAll(name, "/", "_"), on, replicas, adaptive), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,7 +105,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := siteTarget("site-a", 3)
 		refuse := simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_GOOGLEKEY"}
-		f := newFleet(t, 3, provider.ProtocolInPHP, "2captcha", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}}, login)
+		f := newFleet(t, 3, targets.ProtocolInPHP, "2captcha", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}}, login)
 		defer f.close()
 		f.advance(30 * time.Second)
 		for n, r := range f.all {
@@ -159,7 +162,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 func TestReplicasShareAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := siteTarget("site-a", 2), siteTarget("site-b", 2)
-		f := newFleet(t, 3, provider.ProtocolInPHP, "2captcha", simulatedtest.Options{}, a, b)
+		f := newFleet(t, 3, targets.ProtocolInPHP, "2captcha", simulatedtest.Options{}, a, b)
 		defer f.close()
 		f.advance(30 * time.Second)
 		f.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_ZERO_BALANCE"})
@@ -216,7 +219,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := siteTarget("site-a", 8), siteTarget("site-b", 1)
-				f := newFleet(t, 1, provider.ProtocolInPHP, "2captcha", simulatedtest.Options{Median: 40 * time.Second, Min: 40 * time.Second}, a)
+				f := newFleet(t, 1, targets.ProtocolInPHP, "2captcha", simulatedtest.Options{Median: 40 * time.Second, Min: 40 * time.Second}, a)
 				defer f.close()
 				f.advance(7 * time.Second)
 				bought := f.service.Totals().Submitted
@@ -269,7 +272,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := siteTarget("site-a", 20), siteTarget("site-b", 20), siteTarget("site-c", 20)
 		refuse := simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_OF_TOMORROW"}
-		f := newFleet(t, 3, provider.ProtocolCreateTask, "generic", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}}, a, b, c)
+		f := newFleet(t, 3, targets.ProtocolCreateTask, "generic", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}}, a, b, c)
 		defer f.close()
 		f.advance(time.Minute)
 		began := time.Now()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/targets"
 )
 
 // ErrNoReport means that Report made no call. Either the service offers no call for such a report,
@@ -23,7 +24,7 @@ const (
 
 // ReportWindow returns how long after a solve the service accepts a report about its token.
 func (c *Client) ReportWindow() time.Duration {
-	if c.cfg.Protocol == ProtocolInPHP || c.profile.name == twoCaptcha {
+	if c.cfg.Protocol != targets.ProtocolCreateTask || c.profile.name == twoCaptcha {
 		return longWindow
 	}
 	return shortWindow

@@ -12,22 +12,24 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/provider/simulatedtest"
+	"poold/internal/targets"
 )
 
 // The client buys every kind of token from the simulated service in both protocols.
 func TestAgainstAWholeService(t *testing.T) {
 	for _, row := range []struct {
-		api, profile string
-		flavour      simulatedtest.Flavour
+		api     targets.Protocol
+		profile string
+		flavour simulatedtest.Flavour
 	}{
-		{ProtocolInPHP, captchaAI, simulatedtest.CaptchaAI},
-		{ProtocolInPHP, twoCaptcha, simulatedtest.TwoCaptcha},
-		{ProtocolInPHP, generic, simulatedtest.TwoCaptcha},
-		{ProtocolCreateTask, captchaAI, simulatedtest.CaptchaAI},
-		{ProtocolCreateTask, twoCaptcha, simulatedtest.TwoCaptcha},
-		{ProtocolCreateTask, generic, simulatedtest.CaptchaAI},
+		{targets.ProtocolInPHP, captchaAI, simulatedtest.CaptchaAI},
+		{targets.ProtocolInPHP, twoCaptcha, simulatedtest.TwoCaptcha},
+		{targets.ProtocolInPHP, generic, simulatedtest.TwoCaptcha},
+		{targets.ProtocolCreateTask, captchaAI, simulatedtest.CaptchaAI},
+		{targets.ProtocolCreateTask, twoCaptcha, simulatedtest.TwoCaptcha},
+		{targets.ProtocolCreateTask, generic, simulatedtest.CaptchaAI},
 	} {
-		t.Run(row.api+"/"+row.profile, func(t *testing.T) {
+		t.Run(string(row.api)+"/"+row.profile, func(t *testing.T) {
 			t.Parallel()
 			o := simulatedtest.Options{
 				Key: canary, Flavour: row.flavour, Median: time.Hour, Threads: 100, UserAgent: "a browser",
@@ -35,12 +37,12 @@ func TestAgainstAWholeService(t *testing.T) {
 			busy := simulatedtest.New(o)
 			o.Median = time.Millisecond
 			service := simulatedtest.New(o)
-			cfg := Config{Protocol: row.api, Profile: row.profile, Balance: true}
+			cfg := targets.Provider{Protocol: row.api, Profile: row.profile, Balance: true}
 			waiting, _ := newServedClient(t, cfg, busy.ServeHTTP)
 			c, _ := newServedClient(t, cfg, service.ServeHTTP)
 			buyEveryKind(t, waiting, c, service)
 			ctx := t.Context()
-			offered := row.api == ProtocolInPHP && row.profile == captchaAI
+			offered := row.api == targets.ProtocolInPHP && row.profile == captchaAI
 			if total, ok, err := c.Threads(ctx); err != nil || ok != offered || ok && total != 100 {
 				t.Errorf("threads: %d %v %v", total, ok, err)
 			}
@@ -58,7 +60,7 @@ func TestAgainstAWholeService(t *testing.T) {
 		})
 	}
 	service := simulatedtest.New(simulatedtest.Options{Key: "another"})
-	c, _ := newServedClient(t, Config{}, http.HandlerFunc(service.ServeHTTP))
+	c, _ := newServedClient(t, targets.Provider{}, http.HandlerFunc(service.ServeHTTP))
 	if e := faultOf(t, submitOne(t, c)); e.Class != Account {
 		t.Errorf("a wrong key: %v", e)
 	}

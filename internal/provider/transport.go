@@ -74,8 +74,8 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
 	})
-	// No error is possible: New checked the base URL, and a path has constants and escaped ids only.
-	req, _ := http.NewRequestWithContext(traced, http.MethodPost, c.base+q.path, strings.NewReader(q.body))
+	// No error is possible: package targets checked the address, and a path has constants and escaped ids only.
+	req, _ := http.NewRequestWithContext(traced, http.MethodPost, c.cfg.URL+q.path, strings.NewReader(q.body))
 	req.GetBody = nil // otherwise the transport would send the request again after some failures
 	req.Header.Set("Content-Type", q.contentType)
 	req.Header.Set("Accept", "application/json, text/plain")

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"poold/internal/targets"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -30,7 +32,7 @@ func TestRetryAfter(t *testing.T) {
 		time.Now().Add(time.Hour).UTC().Format(http.TimeFormat):        time.Minute,
 		time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat):       5 * time.Second,
 	} {
-		c, _ := newServedClient(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		c, _ := newServedClient(t, targets.Provider{}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", header)
 			w.WriteHeader(http.StatusTooManyRequests)
 		})
@@ -68,7 +70,7 @@ func TestACallThatWasNotSentBuysNothing(t *testing.T) {
 		"no TLS":          "https" + strings.TrimPrefix(plain.URL, "http"),
 		"no such host":    "http://no-such-host.invalid",
 	} {
-		c, j := newClient(t, Config{URL: url})
+		c, j := newClient(t, targets.Provider{URL: url})
 		transport, ok := c.wire.(*http.Transport)
 		if !ok {
 			t.Fatal("the client has no transport of its own")
@@ -169,7 +171,7 @@ func TestASubmitIsSentOnce(t *testing.T) {
 				}
 				row.handle(conn, next)
 			})
-			c, _ := newClient(t, Config{URL: url})
+			c, _ := newClient(t, targets.Provider{URL: url})
 			for range row.good {
 				if err := submitOne(t, c); err != nil {
 					t.Fatal(err)

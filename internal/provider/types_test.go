@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -93,7 +94,7 @@ func TestFieldsOfEachType(t *testing.T) {
 			r.Image = image
 		}
 		var got []received
-		c, _ := newServedClient(t, Config{Profile: row.profile}, recorder(t, &got, `{"status":1,"request":"0123"}`))
+		c, _ := newServedClient(t, targets.Provider{Profile: row.profile}, recorder(t, &got, `{"status":1,"request":"0123"}`))
 		if task, err := c.Submit(t.Context(), r); err != nil || task != "0123" {
 			t.Fatalf("%+v: %q, %v", row.id, task, err)
 		}
@@ -104,7 +105,7 @@ func TestFieldsOfEachType(t *testing.T) {
 		if fields, err := url.ParseQuery(got[0].body); err != nil || !reflect.DeepEqual(fields, want) {
 			t.Errorf("%s %+v sends\n%v, want\n%v", row.profile, row.id, fields, want)
 		}
-		c, _ = newServedClient(t, Config{Protocol: ProtocolCreateTask, Profile: row.profile}, recorder(t, &got, `{"errorId":0,"taskId":5}`))
+		c, _ = newServedClient(t, targets.Provider{Protocol: targets.ProtocolCreateTask, Profile: row.profile}, recorder(t, &got, `{"errorId":0,"taskId":5}`))
 		if _, err := c.Submit(t.Context(), r); err != nil {
 			t.Fatalf("%+v: %v", row.id, err)
 		}
@@ -133,68 +134,68 @@ func TestSolutionsOfEachType(t *testing.T) {
 	v4 := map[string]string{"captcha_id": "i", "lot_number": "l", "pass_token": "p", "gen_time": "1767323045", "captcha_output": "o/=="}
 	const list = "challenge:c,validate:v,seccode:v|jordan"
 	for _, row := range []struct {
-		api    string
+		api    targets.Protocol
 		kind   captcha.Type
 		reply  string
 		want   string // the expected text or outcome
 		values map[string]string
 		agent  string
 	}{
-		{ProtocolInPHP, captcha.GeeTest, "OK|" + list, list, v3, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"` + list + `","user_agent":"U"}`, list, v3, "U"},
-		{ProtocolInPHP, captcha.GeeTest, `OK|{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`,
+		{targets.ProtocolInPHP, captcha.GeeTest, "OK|" + list, list, v3, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"` + list + `","user_agent":"U"}`, list, v3, "U"},
+		{targets.ProtocolInPHP, captcha.GeeTest, `OK|{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`,
 			`{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`, v3, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"{\"geetest_challenge\":\"c\",\n \"geetest_validate\":\"v\",\"geetest_seccode\":\"v|jordan\"}"}`,
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"{\"geetest_challenge\":\"c\",\n \"geetest_validate\":\"v\",\"geetest_seccode\":\"v|jordan\"}"}`,
 			`{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`, v3, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":{"challenge":"c", "validate":"v","seccode":"v|jordan"},"useragent":"U"}`,
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":{"challenge":"c", "validate":"v","seccode":"v|jordan"},"useragent":"U"}`,
 			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, "U"},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"OK","result":{"challenge":"c","validate":"v","seccode":"v|jordan"}}`,
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"OK","result":{"challenge":"c","validate":"v","seccode":"v|jordan"}}`,
 			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1,"challenge":"c","validate":"v","seccode":"v|jordan"}`,
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"challenge":"c","validate":"v","seccode":"v|jordan"}`,
 			`{"challenge":"c","seccode":"v|jordan","validate":"v"}`, v3, ""},
-		{ProtocolInPHP, captcha.GeeTest, "\ufeff" + `{"status":"1","geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}<br>a warning`,
+		{targets.ProtocolInPHP, captcha.GeeTest, "\ufeff" + `{"status":"1","geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}<br>a warning`,
 			`{"challenge":"c","seccode":"v|jordan","validate":"v"}`, v3, ""},
-		{ProtocolInPHP, captcha.GeeTestV4, `{"status":1,"request":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o\/=="}}`,
+		{targets.ProtocolInPHP, captcha.GeeTestV4, `{"status":1,"request":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o\/=="}}`,
 			`{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o\/=="}`, v4, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":0,"request":"CAPCHA_NOT_READY"}`, notReady, nil, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"ERROR_TOKEN_EXPIRED"}`, "ERROR_TOKEN_EXPIRED", nil, ""},
-		{ProtocolInPHP, captcha.GeeTest, `OK|challenge:c,validate:v`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.GeeTest, `OK|03AF`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":{"challenge":"c","validate":"v"}}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1,"challenge":"c","validate":"v"}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"challenge":"c","validate":"v","seccode":"s"}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":{"challenge":"c\u0000","validate":"v","seccode":"\ud800"}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":["c","v","s"]}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.GeeTest, `{"status":1}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":0,"request":"CAPCHA_NOT_READY"}`, notReady, nil, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"ERROR_TOKEN_EXPIRED"}`, "ERROR_TOKEN_EXPIRED", nil, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `OK|challenge:c,validate:v`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `OK|03AF`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":{"challenge":"c","validate":"v"}}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"challenge":"c","validate":"v"}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"challenge":"c","validate":"v","seccode":"s"}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":{"challenge":"c\u0000","validate":"v","seccode":"\ud800"}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":["c","v","s"]}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1}`, capacity, nil, ""},
 
-		{ProtocolInPHP, captcha.Image, "OK|zwei wörter|二", "zwei wörter|二", nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":" zwei w\u00f6rter "}`, " zwei wörter ", nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":1234}`, "1234", nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":"0123"}`, "0123", nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":"{\"a\":1}"}`, `{"a":1}`, nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":"` + strings.Repeat("x", longText) + `"}`, strings.Repeat("x", longText), nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":"` + strings.Repeat("x", longText+1) + `"}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":""}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":"  "}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":"a\nb"}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":"a\u0085b"}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.Image, "OK|a\xffb", capacity, nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":{"text":"a"}}`, capacity, nil, ""},
-		{ProtocolInPHP, captcha.Image, `{"status":1,"request":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, "OK|zwei wörter|二", "zwei wörter|二", nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":" zwei w\u00f6rter "}`, " zwei wörter ", nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":1234}`, "1234", nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"0123"}`, "0123", nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"{\"a\":1}"}`, `{"a":1}`, nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"` + strings.Repeat("x", longText) + `"}`, strings.Repeat("x", longText), nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"` + strings.Repeat("x", longText+1) + `"}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":""}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"  "}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"a\nb"}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"a\u0085b"}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, "OK|a\xffb", capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":{"text":"a"}}`, capacity, nil, ""},
+		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", nil, ""},
 
-		{ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"v|jordan"}}`,
+		{targets.ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"v|jordan"}}`,
 			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, ""},
-		{ProtocolCreateTask, captcha.GeeTestV4, `{"status":"ready","solution":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}}`,
+		{targets.ProtocolCreateTask, captcha.GeeTestV4, `{"status":"ready","solution":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}}`,
 			`{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}`, v4, "U"},
-		{ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","token":"03AF"}}`, Unreadable, nil, ""},
-		{ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"processing"}`, notReady, nil, ""},
-		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"zwei wörter","url":"http://x"}}`, "zwei wörter", nil, ""},
-		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":7}}`, "7", nil, ""},
-		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"a\tb"}}`, Unreadable, nil, ""},
-		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"token":"03AF"}}`, Unreadable, nil, ""},
-		{ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":"a"}`, Unreadable, nil, ""},
+		{targets.ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","token":"03AF"}}`, Unreadable, nil, ""},
+		{targets.ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"processing"}`, notReady, nil, ""},
+		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"zwei wörter","url":"http://x"}}`, "zwei wörter", nil, ""},
+		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":7}}`, "7", nil, ""},
+		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"a\tb"}}`, Unreadable, nil, ""},
+		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"token":"03AF"}}`, Unreadable, nil, ""},
+		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":"a"}`, Unreadable, nil, ""},
 	} {
-		c, _, _, says := newScriptedClient(t, Config{Protocol: row.api, Profile: twoCaptcha})
+		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Profile: twoCaptcha})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(context.Background(), "1", captcha.Identity{Type: row.kind})
 		if got := resultWord(s.Token, err); got != row.want || agentOf(s) != row.agent {
@@ -212,15 +213,18 @@ func TestSolutionsOfEachType(t *testing.T) {
 // Of a solution, all texts travel that are not the token, whatever the protocol. The service may say when it expires.
 func TestSolutionsTravelWhole(t *testing.T) {
 	soon := time.Now().Add(time.Minute).UnixMilli()
-	for _, row := range []struct{ api, reply, extra string }{
-		{ProtocolInPHP, `{"status":1,"request":"P1_x","useragent":"U","respKey":"E0|y","price":"0.1","n":7,"none":""}`, `{"respKey":"E0\u007cy","userAgent":"U"}`},
-		{ProtocolInPHP, "OK|P1_x", ""},
-		{ProtocolCreateTask, `{"status":"ready","solution":{"token":"P1_x","gRecaptchaResponse":"P1_x","respKey":"E0","bad":"a\u0000","o":{}}}`, `{"respKey":"E0"}`},
-		{ProtocolCreateTask, fmt.Sprintf(`{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":%d}}`, soon), ""},
-		{ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":1e19}}`, ""},
-		{ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":-5,"né":"ü"}}`, `{"né":"ü"}`},
+	for _, row := range []struct {
+		api          targets.Protocol
+		reply, extra string
+	}{
+		{targets.ProtocolInPHP, `{"status":1,"request":"P1_x","useragent":"U","respKey":"E0|y","price":"0.1","n":7,"none":""}`, `{"respKey":"E0\u007cy","userAgent":"U"}`},
+		{targets.ProtocolInPHP, "OK|P1_x", ""},
+		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"token":"P1_x","gRecaptchaResponse":"P1_x","respKey":"E0","bad":"a\u0000","o":{}}}`, `{"respKey":"E0"}`},
+		{targets.ProtocolCreateTask, fmt.Sprintf(`{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":%d}}`, soon), ""},
+		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":1e19}}`, ""},
+		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":-5,"né":"ü"}}`, `{"né":"ü"}`},
 	} {
-		c, _, _, says := newScriptedClient(t, Config{Protocol: row.api, Profile: twoCaptcha})
+		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Profile: twoCaptcha})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(t.Context(), "1", captcha.Identity{Type: captcha.HCaptcha})
 		if err != nil || s.Token != "P1_x" || string(s.Extra) != row.extra {
@@ -255,8 +259,8 @@ func TestSolutionsOfCallbacksTravelWhole(t *testing.T) {
 // After a submit, neither the client nor its open connection refers to the picture in any form.
 func TestAPictureIsNotKept(t *testing.T) {
 	const size = 8 << 20
-	for _, api := range []string{ProtocolInPHP, ProtocolCreateTask} {
-		c, _ := newServedClient(t, Config{Protocol: api}, func(w http.ResponseWriter, r *http.Request) {
+	for _, api := range []targets.Protocol{targets.ProtocolInPHP, targets.ProtocolCreateTask} {
+		c, _ := newServedClient(t, targets.Provider{Protocol: api}, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			_, _ = io.WriteString(w, `{"status":1,"request":"5","errorId":0,"taskId":5}`)
 		})

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"poold/internal/backend"
 	"poold/internal/captcha"
 	"poold/internal/cli"
+	"poold/internal/provider"
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
@@ -193,7 +193,7 @@ func (s *simulation) fill(ctx context.Context, c *cli.Console, flags *pflag.Flag
 	for flag, value := range given {
 		_ = flags.Set(flag, value) // the flag had this value
 	}
-	firstPoll, interval := backend.ProviderConfig(p).Pace(t.Identity.Type)
+	firstPoll, interval := provider.Pace(p, t.Identity.Type)
 	return refill.Params(&s.settings, firstPoll, interval), nil
 }
 

@@ -1,8 +1,8 @@
 package simulated
 
 import (
+	"bytes"
 	"cmp"
-	"crypto/subtle"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	maxBody        = 4 << 20 // maximum size of a request's body in bytes
 	price          = "0.00299"
 	defaultBalance = 600
 )
@@ -37,18 +36,23 @@ func New(opts Options) *Service {
 	return &Service{opts: &opts, lots: lots, last: last}
 }
 
-// ServeHTTP handles one call of either protocol.
-func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// RoundTrip answers a call of a client in the same process. It implements http.RoundTripper.
+func (s *Service) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, reply := s.Answer(r)
+	header, body := http.Header{"Content-Type": {reply.Type}}, io.NopCloser(bytes.NewReader(reply.Body))
+	return &http.Response{StatusCode: status, Header: header, Body: body, Request: r}, nil
+}
+
+// Answer executes one call of either protocol, and returns the status and the content of the response.
+func (s *Service) Answer(r *http.Request) (status int, reply wire.Reply) {
 	legacy := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"
 	switch {
 	case !legacy && !wire.IsTasksPath(r.URL.Path):
-		http.NotFound(w, r)
-		return
+		return http.StatusNotFound, reply
 	case r.Method != http.MethodPost && (!legacy || r.Method != http.MethodGet):
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
+		return http.StatusMethodNotAllowed, reply
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(r.Body)
 	sent := wire.Request{
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
 	}
@@ -61,14 +65,10 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.Bad = wire.CodeBadParams
 	}
 	t, code := s.execute(c, legacy, at)
-	var reply wire.Reply
 	if legacy {
-		reply = s.legacyReply(c, t, code, at)
-	} else {
-		reply = wire.JSON(s.tasksReply(c, t, code))
+		return http.StatusOK, s.legacyReply(c, t, code, at)
 	}
-	w.Header().Set("Content-Type", reply.Type)
-	_, _ = w.Write(reply.Body)
+	return http.StatusOK, wire.JSON(s.tasksReply(c, t, code))
 }
 
 // keyError returns the error code for an invalid key, and "" for a valid key.
@@ -76,7 +76,7 @@ func (s *Service) keyError(key string) string {
 	switch {
 	case key == "":
 		return wire.CodeNoKey
-	case s.opts.Key != "" && subtle.ConstantTimeCompare([]byte(key), []byte(s.opts.Key)) != 1:
+	case s.opts.Key != "" && key != s.opts.Key:
 		return wire.CodeUnknownKey
 	}
 	return ""

@@ -1,7 +1,6 @@
 package simulatedtest
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,8 +90,6 @@ func TestOtherPathsAndMethods(t *testing.T) {
 		want(t, call, handle(t, s, method, path, "", "").Code, expected)
 	}
 	want(t, "counted as other", s.Totals().ByAction[Other], 5)
-	want(t, "too long a body", ask(t, s, http.MethodPost, recaptchaQuery(), "application/x-www-form-urlencoded",
-		"x="+strings.Repeat("x", 4<<20)), "ERROR_BAD_PARAMETERS")
 }
 
 func TestTasksOtherCalls(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
@@ -112,7 +111,7 @@ func (s *Service) fault(q *query) *armedFault {
 }
 
 // failCall executes the fault that acts on a call. The argument run carries out the call.
-func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault, run func() *httptest.ResponseRecorder) {
+func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault, run func() (int, wire.Reply)) {
 	if fault.Accepted {
 		run()
 	}

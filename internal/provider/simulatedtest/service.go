@@ -14,7 +14,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"strings"
@@ -101,23 +100,22 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	c := s.parse(r, body)
-	run := func() *httptest.ResponseRecorder {
-		answer := httptest.NewRecorder()
-		s.core.ServeHTTP(answer, r)
+	run := func() (int, wire.Reply) {
+		status, reply := s.core.Answer(r)
 		if c.Action == Submit {
-			c.sold, _ = strconv.ParseInt(soldTask.FindString(answer.Body.String()), 10, 64)
+			c.sold, _ = strconv.ParseInt(string(soldTask.Find(reply.Body)), 10, 64)
 			s.ping(c)
 		}
-		return answer
+		return status, reply
 	}
 	if f := s.fault(c); f != nil {
 		s.failCall(w, r, c, f, run)
 		return
 	}
-	answer := run()
-	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
-	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes())
+	status, reply := run()
+	w.Header().Set("Content-Type", reply.Type)
+	w.WriteHeader(status)
+	_, _ = w.Write(reply.Body)
 }
 
 // soldTask finds the id in the answer to an accepted submission.

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"encoding/json"
 	"net/url"
-	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -167,36 +165,14 @@ func canonical(page string) string {
 	return u.String()
 }
 
-// hash returns 32 lower-case hex digits.
+// hash returns 32 lower-case hex digits, which depend on each field. The zero value of a new field must be omitted from
+// the JSON, so that the IDs of identities without this field stay the same.
 func (i Identity) hash() string {
-	var b strings.Builder
-	add := func(field string) {
-		// The length before each field makes ("ab","c") differ from ("a","bc").
-		b.WriteString(strconv.Itoa(len(field)))
-		b.WriteByte(':')
-		b.WriteString(field)
-	}
-	for _, field := range []string{
-		string(i.Type), i.Sitekey, canonical(i.Pageurl),
-		strconv.FormatBool(i.Invisible), strconv.FormatBool(i.Enterprise), i.Action,
-		strconv.FormatFloat(i.MinScore, 'g', -1, 64), i.Data, i.UserAgent,
-		i.Proxy.Reveal(), i.ProxyType,
-	} {
-		add(field)
-	}
-	// New fields follow here. Each field is added with its key, and only if it is not zero. The IDs of
-	// identities without these fields therefore stay the same.
-	for _, key := range strings.Fields("data_s rqdata gt challenge captcha_id api_server image charset case_sensitive phrase math " +
-		"language min_length max_length instructions") {
-		value := reflect.ValueOf(&i.Picture.SHA256) // the value of image
-		if key != "image" {
-			value = reflect.ValueOf(i.Ptr(key))
-		}
-		if !value.Elem().IsZero() {
-			add(key)
-			add(fmt.Sprint(value.Elem()))
-		}
-	}
-	sum := sha256.Sum256([]byte(b.String()))
+	i.Pageurl = canonical(i.Pageurl)
+	text, _ := json.Marshal(struct { // of texts and numbers: no error is possible
+		Identity
+		Proxy, ProxyType string // which the JSON of an identity omits
+	}{i, i.Proxy.Reveal(), i.ProxyType})
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }

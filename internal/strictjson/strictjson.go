@@ -14,15 +14,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// RepeatedError is the name of a field that an object contains twice. Its text omits the name, because
-// the sender chose it.
-type RepeatedError string
-
-// Error describes the fault without the name of the field.
-func (RepeatedError) Error() string { return "a field must be given once" }
-
 // Check returns an error unless the body is exactly one JSON value of any kind. It also returns an
-// error if an object at any depth contains a field twice, a RepeatedError. No text quotes the body.
+// error if an object at any depth contains a field twice. Its text quotes the name of this field, and nothing else of
+// the body.
 func Check(body []byte) error {
 	lax := []jsontext.Options{jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(false)}
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), lax...)
@@ -41,7 +35,7 @@ func Check(body []byte) error {
 	case fault == nil, errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the body ends inside its JSON value")
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return RepeatedError(fault.JSONPointer.LastToken())
+		return fmt.Errorf("the field %.60q must be given once", fault.JSONPointer.LastToken())
 	}
 	return fmt.Errorf("the body is not JSON: look after byte %d", fault.ByteOffset)
 }

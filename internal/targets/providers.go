@@ -145,12 +145,10 @@ func (p *Prices) decode(at *place) {
 	}
 }
 
-// checkProviders chooses the usable providers: the real ones with a key; if there is none, the
-// simulated one that the file lists; and if it lists none and Redis is embedded, one inside the
-// daemon. Simulated tokens never mix with real ones.
+// checkProviders chooses the usable providers: those with a key, or the simulated one that the file lists alone, or, if
+// it lists none of these and Redis is embedded, one inside the daemon. Simulated tokens never mix with real ones.
 func (s *Set) checkProviders(at *place) {
-	var usable, simulated []Provider
-	var own *place // the simulated provider
+	var usable []Provider
 	var unset []string
 	for i, item := range at.items {
 		p, key := s.Providers[i], item.at("key")
@@ -158,8 +156,11 @@ func (s *Set) checkProviders(at *place) {
 			item.fail("has the same name as another provider: names are unique")
 		}
 		switch {
+		case p.Protocol == ProtocolSimulated && len(at.items) > 1:
+			item.at("protocol").fail("a simulated provider must be the only one listed, or its worthless tokens would mix with real ones: remove this entry")
 		case p.Protocol == ProtocolSimulated:
-			own, simulated = item, []Provider{p}
+			usable = []Provider{p}
+			item.warnOfDemo("tokens are simulated; no site accepts them")
 		case p.Key != "":
 			usable = append(usable, p)
 		case item.ok("protocol", "key"):
@@ -169,17 +170,7 @@ func (s *Set) checkProviders(at *place) {
 		}
 	}
 	switch {
-	case at.bad || s.Redis.URL == "":
-		return
-	case own != nil && !s.Redis.Embedded() && len(at.items) > 1:
-		own.at("protocol").fail("with redis.url other than embedded a simulated provider must be the only one listed, " +
-			"or its worthless tokens would mix with real ones: remove this entry")
-	case len(usable) > 0 && own != nil:
-		own.warn("is not used, because a real provider has a key")
-	case len(usable) > 0:
-	case own != nil:
-		usable = simulated
-		own.warnOfDemo("tokens are simulated; no site accepts them")
+	case at.bad || s.Redis.URL == "" || len(usable) > 0:
 	case s.Redis.Embedded():
 		usable = make([]Provider, 1)
 		usable[0].preset()

@@ -16,8 +16,7 @@ import (
 // MaxFile is the maximum size in bytes of a file that the configuration file refers to.
 const MaxFile = 64 << 10
 
-// References reads what a configuration file refers to. The zero value has no variables and no
-// files.
+// References has what Parse reads besides the file. The zero value has no variables and no files.
 type References struct {
 	// Variable looks up an environment variable in the same way as os.LookupEnv.
 	Variable func(name string) (string, bool)
@@ -25,6 +24,8 @@ type References struct {
 	// large. Parse adds the path to its error. If File is nil, Parse refuses ${file:PATH}, and does not
 	// read the certificate of server.tls.
 	File func(path string) ([]byte, error)
+	// Listen is the address given by --listen or POOLD_LISTEN, which replaces that of the file; "" = none.
+	Listen string
 }
 
 // expand replaces the references in one value and returns their names. The problem does not quote

@@ -8,16 +8,6 @@ import (
 	"poold/internal/captcha"
 )
 
-// OverrideListen replaces the listen address of the file. It returns an error if the daemon would
-// be open to the network without keys.
-func (s *Set) OverrideListen(file, listen string) error {
-	s.Server.Listen, s.listenGiven = listen, true
-	if rule := ListenFault(listen, len(s.Server.Keys)); rule != "" {
-		return Problems{{File: file, Text: "the address given by --listen or POOLD_LISTEN: " + rule}}
-	}
-	return nil
-}
-
 // KeepRestartOnly prepares s to replace the previous Set of a running daemon. It copies the settings
 // that need a restart from the previous Set; a password in an address and redis.tls need none. Each remark is about a
 // setting that was copied although the file has a different value. KeepRestartOnly returns an error if
@@ -45,10 +35,10 @@ func (s *Set) KeepRestartOnly(old *Set, file string) (remarks Problems, err erro
 	note("dedup", s.Dedup == dedup)
 	note("history", s.History == history)
 	note("redis", s.Redis == redis)
-	note("server.listen", s.Server.Listen == old.Server.Listen || old.listenGiven)
+	note("server.listen", s.Server.Listen == old.Server.Listen)
 	note("server.tls", sameTLS)
 	s.Redis, s.DeadLetters, s.Dedup, s.History = redis, old.DeadLetters, dedup, history
-	s.Server.Listen, s.listenGiven = old.Server.Listen, old.listenGiven
+	s.Server.Listen = old.Server.Listen
 	if !sameTLS {
 		s.Server.TLS = old.Server.TLS
 	}

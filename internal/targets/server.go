@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -167,6 +168,7 @@ func (s *Server) checkKeys(at *place, set *Set) {
 	if at.at("keys").bad {
 		count++ // an invalid key counts too, so that the key is reported, but not also the address
 	}
+	s.Listen = cmp.Or(at.r.refs.Listen, s.Listen)
 	rule := ListenFault(s.Listen, count)
 	at.rule(rule == "", "listen", "%s", rule)
 }

@@ -47,8 +47,7 @@ type Set struct {
 	Warnings    []Problem // allowed but unusual settings, and entries without a key that were omitted
 	Digest      string    // SHA-256 of the bytes of the file, in hex; independent of the environment
 
-	lifetimes   map[captcha.Type]life // lifetimes and margins of the poolable types; read-only
-	listenGiven bool                  // whether --listen or POOLD_LISTEN set the listen address
+	lifetimes map[captcha.Type]life // lifetimes and margins of the poolable types; read-only
 }
 
 // file has the keys of pools.yaml before the rules are applied. Its budget and targets precede those

@@ -262,10 +262,7 @@ func (at *place) readObject(body []byte) {
 		}
 		at.node.Content = append(at.node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key, Column: len(at.node.Content)}, value)
 	}
-	err := strictjson.Check(body) // last, because the number of fields is limited then
-	if name, repeated := errors.AsType[strictjson.RepeatedError](err); repeated {
-		at.child(string(name)).fail("must be given once")
-	} else if err != nil {
+	if err := strictjson.Check(body); err != nil { // last, because the number of fields is limited then
 		at.fail("%v", err)
 	}
 }

@@ -163,13 +163,11 @@ func unpoolable(t string) string {
 func requestOnly(key string) string {
 	key = strings.ReplaceAll(key, "-", "_") // pages write data-s
 	of := typesWith[key]
-	switch {
-	case key == "data_s" || key == "rqdata":
-		return "cannot be pooled: it is made for one visit of the page; send it with POST /solve"
-	case of == nil || slices.ContainsFunc(of, func(t captcha.Type) bool { return captcha.Of(t).Poolable }):
+	poolable := slices.ContainsFunc(of, func(t captcha.Type) bool { return captcha.Of(t).Poolable })
+	if of == nil || poolable && key != "data_s" && key != "rqdata" {
 		return ""
 	}
-	return unpoolable(string(of[0]))
+	return "cannot be pooled: it is made for one visit of the page or one picture; send it with POST /solve"
 }
 
 var (

@@ -63,7 +63,6 @@ func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
 	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
 	for text, want := range map[string]int{
 		keyless + list: 1, // warning about the lifetime
-		keyless + "  - {name: own, protocol: simulated}\n" + list:                           1,
 		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list:          4, // warnings about both omitted providers and about the embedded Redis
 		"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + list: 2, // warning about simulated tokens in a real Redis
 	} {

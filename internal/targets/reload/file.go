@@ -80,9 +80,6 @@ func (f *File) Load() (*targets.Set, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	set, err := f.read()
-	if err == nil && f.Listen != "" {
-		err = set.OverrideListen(f.path, f.Listen)
-	}
 	if err != nil {
 		f.publish(nil, targets.Status{Problems: problemsOf(err)})
 		return nil, err
@@ -180,7 +177,7 @@ func (f *File) read() (*targets.Set, error) {
 		}
 		return nil, targets.Problems{{File: f.path, Text: text}}
 	}
-	return targets.Parse(f.path, data, targets.References{Variable: f.lookup, File: get})
+	return targets.Parse(f.path, data, targets.References{Variable: f.lookup, File: get, Listen: f.Listen})
 }
 
 // content returns the content of a regular file; the error lacks its path.

@@ -271,7 +271,7 @@ func TestOverrideListen(t *testing.T) {
 	key := "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, minimal())
 	b.Listen = "0.0.0.0:80"
-	if _, err := b.Load(); err == nil || !strings.Contains(err.Error(), "the address given by --listen or POOLD_LISTEN: without server.keys the daemon listens on loopback") {
+	if _, err := b.Load(); err == nil || !strings.Contains(err.Error(), "server.listen: without server.keys the daemon listens on loopback") {
 		t.Errorf("open address without keys: %v", err)
 	}
 	b.write(key + minimal())

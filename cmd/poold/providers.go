@@ -52,7 +52,7 @@ func (ps *providers) entries(set *targets.Set) []purchase.Entry {
 		ps.clients[wanted] = client
 		entries = append(entries, purchase.Entry{
 			Provider: client, Account: purchase.Account(string(terms.Protocol), terms.URL, terms.Key), Concurrency: terms.Concurrency,
-			Price: priceOf(terms.Price), Simulated: isSimulated, Callbacks: callbacks(set, terms),
+			Price: terms.Price.For, Simulated: isSimulated, Callbacks: callbacks(set, terms),
 		})
 	}
 	// Orders in flight still use the client of a removed provider. Close only closes idle
@@ -77,16 +77,5 @@ func callbacks(set *targets.Set, p targets.Provider) purchase.Callbacks {
 func (ps *providers) close() {
 	for _, client := range ps.clients {
 		client.Close()
-	}
-}
-
-// priceOf returns a function that returns the price of a token of a type, or -1 if the file has no
-// price for this type.
-func priceOf(prices targets.Prices) func(captcha.Type) float64 {
-	return func(t captcha.Type) float64 {
-		if !prices.Known(t) {
-			return -1
-		}
-		return prices.For(t)
 	}
 }

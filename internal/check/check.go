@@ -99,8 +99,8 @@ func targetLine(set *targets.Set, t *targets.Target) string {
 	most := min(cmp.Or(24*t.Budget.PerHour, unlimited), cmp.Or(t.Budget.PerDay, unlimited), cmp.Or(set.Budget.PerDay, unlimited))
 	price, known := 0.0, true // of one solve at the most expensive provider
 	for _, p := range set.Providers {
-		price = max(price, p.Price.For(t.Identity.Type))
-		known = known && p.Price.Known(t.Identity.Type)
+		one := p.Price.For(t.Identity.Type)
+		price, known = max(price, one), known && one >= 0
 	}
 	daily := func(solves float64) string {
 		text := fmt.Sprintf("%.0f solves a day", solves)

@@ -20,8 +20,8 @@ import (
 )
 
 func withPrices(set *targets.Set) *targets.Set {
-	set.Providers[0].Price[0] = targets.Price{Known: true, Per1000: 2.99}   // recaptcha_v2
-	set.Providers[0].Price[3] = targets.Price{Known: true, Per1000: 0.0004} // turnstile
+	set.Providers[0].Price[0] = 2.99   // recaptcha_v2
+	set.Providers[0].Price[3] = 0.0004 // turnstile
 	return set
 }
 

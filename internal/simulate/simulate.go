@@ -176,7 +176,7 @@ func (s *simulation) fill(ctx context.Context, c *cli.Console, flags *pflag.Flag
 	case given["depth"] == "":
 		return policy.Params{}, cli.UsageError("needs --target, or at least --depth")
 	}
-	s.settings, s.price.per1000 = t, perPrice*p.Price.For(t.Identity.Type)
+	s.settings, s.price.per1000 = t, max(0, perPrice*p.Price.For(t.Identity.Type))
 	for flag, value := range given {
 		_ = flags.Set(flag, value) // the flag had this value
 	}

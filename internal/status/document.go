@@ -343,7 +343,7 @@ type Money = history.Money
 // lacksPrice reports whether some provider of the file has no price for one of the types.
 func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 	return slices.ContainsFunc(set.Providers, func(p targets.Provider) bool {
-		return slices.ContainsFunc(types, func(t captcha.Type) bool { return !p.Price.Known(t) })
+		return slices.ContainsFunc(types, func(t captcha.Type) bool { return p.Price.For(t) < 0 })
 	})
 }
 

@@ -4,22 +4,21 @@ import (
 	"testing"
 
 	"poold/internal/pool"
-	"poold/internal/targets"
 )
 
 // The amount spent is unknown if the file has no price for the type. The amount is 0 if the price is 0, or if nothing was
 // bought.
 func TestUnknownPrices(t *testing.T) {
 	for name, c := range map[string]struct {
-		price targets.Price
+		price float64
 		f     pool.Counters
 		known bool
 	}{
-		"no price":                 {targets.Price{}, pool.Counters{Solved: 5}, false},
-		"no price, lost":           {targets.Price{}, pool.Counters{Lost: 1}, false},
-		"no price, bought nothing": {targets.Price{}, pool.Counters{}, true},
-		"no price any more":        {targets.Price{}, pool.Counters{Spent: 1_000_000, Solved: 5}, true},
-		"free":                     {targets.Price{Known: true}, pool.Counters{Solved: 5, Lost: 1}, true},
+		"no price":                 {-1, pool.Counters{Solved: 5}, false},
+		"no price, lost":           {-1, pool.Counters{Lost: 1}, false},
+		"no price, bought nothing": {-1, pool.Counters{}, true},
+		"no price any more":        {-1, pool.Counters{Spent: 1_000_000, Solved: 5}, true},
+		"free":                     {0, pool.Counters{Solved: 5, Lost: 1}, true},
 	} {
 		set := newSet(newTarget("login"))
 		for i := range set.Providers[0].Price {

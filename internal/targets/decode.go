@@ -31,9 +31,10 @@ type place struct {
 	node   *yaml.Node // nil if the value is not in the file
 	path   string     // path of keys, such as targets.login.depth; "" for the whole file
 	key    string     // the last key of the path; "" for the whole file and for list items
-	limits string     // the range of a number or a duration, as in 1 to 10; "" = none
-	words  []string   // the allowed texts; nil = all
-	filled bool       // an empty text or list is refused
+
+	// The tag of the field in the struct: range has that of a number or a duration, as in 1 to 10, oneof the allowed
+	// texts, and with nonempty an empty text or list is refused.
+	tag reflect.StructTag
 
 	line, column int               // of the key, or of the item of a list
 	keys         map[string]*place // the values of a section
@@ -165,8 +166,8 @@ func (at *place) decode(dst reflect.Value) {
 	default:
 		if at.text() {
 			dst.SetString(at.value)
-			at.obey(fault{at.filled && at.value == "", "must not be empty"})
-			at.oneOf(at.words)
+			at.obey(fault{at.tag.Get("nonempty") != "" && at.value == "", "must not be empty"})
+			at.oneOf(strings.Fields(at.tag.Get("oneof")))
 		}
 	}
 }
@@ -183,8 +184,7 @@ func (at *place) section(dst reflect.Value) {
 	}
 	keys := keysOf(dst.Type())
 	at.entries(keys.names, refuse, func(i int, item *place) {
-		tag := keys.fields[i].Tag
-		item.limits, item.words, item.filled = tag.Get("range"), strings.Fields(tag.Get("oneof")), tag.Get("nonempty") != ""
+		item.tag = keys.fields[i].Tag
 		item.decode(dst.FieldByIndex(keys.fields[i].Index))
 	})
 	if v, is := value.(validator); is && at.read {
@@ -192,8 +192,7 @@ func (at *place) section(dst reflect.Value) {
 	}
 }
 
-// yamlKeys has the keys of a section and their fields in the struct, also those of embedded structs. The
-// tag of a field may have a range, the allowed words, or nonempty.
+// yamlKeys has the keys of a section and their fields in the struct, also those of embedded structs.
 type yamlKeys struct {
 	names  []string
 	fields []reflect.StructField
@@ -281,13 +280,13 @@ func (at *place) mapping(example string, visit func(key string, item *place)) {
 func (at *place) list(dst reflect.Value) {
 	if !at.obey(
 		fault{!isNull(at.node) && at.node.Kind != yaml.SequenceNode, "must be a list: [a, b], or lines that begin with a dash"},
-		fault{at.filled && len(at.node.Content) == 0, "is empty: list at least one, or remove the line"},
+		fault{at.tag.Get("nonempty") != "" && len(at.node.Content) == 0, "is empty: list at least one, or remove the line"},
 	) {
 		return
 	}
 	dst.SetZero()
 	for i, node := range at.node.Content {
-		item := &place{r: at.r, parent: at, node: node, line: node.Line, column: node.Column, words: at.words}
+		item := &place{r: at.r, parent: at, node: node, line: node.Line, column: node.Column, tag: at.tag}
 		item.path = fmt.Sprintf("%s[%d]", at.path, i)
 		for k := 0; node.Kind == yaml.MappingNode && k+1 < len(node.Content); k += 2 {
 			name := node.Content[k+1]
@@ -373,15 +372,15 @@ func (at *place) duration(dst reflect.Value) {
 
 // inRange adds the range of the key to a kind of value.
 func (at *place) inRange(kind string) string {
-	if at.limits == "" {
-		return kind
+	if limits := at.tag.Get("range"); limits != "" {
+		return kind + " from " + limits
 	}
-	return kind + " from " + at.limits
+	return kind
 }
 
 // beyond reports whether a number, or a duration in nanoseconds, is outside the range of the key.
 func (at *place) beyond(n float64) bool {
-	lo, hi, limited := strings.Cut(at.limits, " to ")
+	lo, hi, limited := strings.Cut(at.tag.Get("range"), " to ")
 	return limited && (n < limit(lo) || n > limit(hi))
 }
 

@@ -93,7 +93,7 @@ func documented(kind reflect.Type, comments map[string]string) (keys []documente
 		return keys
 	case reflect.TypeFor[Prices]():
 		for _, t := range captcha.SolvableTypes() {
-			keys = append(keys, documentedKey{string(t), "What 1000 solves of this type cost; 0 is free. 0 to 1000000.", reflect.TypeFor[Price]()})
+			keys = append(keys, documentedKey{string(t), "What 1000 solves of this type cost; 0 is free. 0 to 1000000.", reflect.TypeFor[float64]()})
 		}
 		return keys
 	}
@@ -163,8 +163,6 @@ func (k documentedKey) typeSchema(comments map[string]string) map[string]any {
 		return map[string]any{"type": "string", "pattern": `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|` + referencePattern}
 	case reflect.TypeFor[Rate]():
 		return map[string]any{"type": "string", "pattern": `^(0|[1-9][0-9]*)(\.[0-9]+)?/[smh]$|` + referencePattern}
-	case reflect.TypeFor[Price]():
-		return orReference("number")
 	case reflect.TypeFor[Prices]():
 		s := sectionSchema(k.kind, comments)
 		s["type"], s["pattern"], s["minimum"], s["maximum"] = []string{"number", "string", "object"}, referencePattern, 0, 1_000_000

@@ -19,7 +19,7 @@ const (
 )
 
 func (p *Provider) preset() {
-	*p = Provider{Protocol: ProtocolInPHP, Profile: "generic", Concurrency: 20, Timeout: defaultTimeout, CallbackDelay: 10 * time.Second}
+	*p = Provider{Protocol: ProtocolInPHP, Profile: "generic", Concurrency: 20, Timeout: defaultTimeout, CallbackDelay: 10 * time.Second, Price: unknownPrices}
 }
 
 func (p *Provider) validate(at *place) {
@@ -99,47 +99,38 @@ func unencrypted(address string) bool {
 	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
 }
 
-// Prices has the price of 1000 solves for each type of CAPTCHA, in the order of the table of types. Values are
-// comparable.
-type Prices [len(captcha.Kinds)]Price
+// Prices has the price of 1000 solves for each type of CAPTCHA, in the order of the table of types and in the account's
+// currency; negative = unknown. Values are comparable.
+type Prices [len(captcha.Kinds)]float64
+
+// unknownPrices are the prices of a provider without the key.
+var unknownPrices = Prices(slices.Repeat([]float64{-1}, len(captcha.Kinds)))
 
 const (
 	solvesPerPrice = 1000 // the number of solves to which the prices in the file refer
+	priceRange     = `range:"0 to 1000000"`
 )
 
-// Price is the price of 1000 solves of one type. The zero value is an unknown price.
-type Price struct {
-	Known   bool    // whether the file states the price
-	Per1000 float64 // 0 to 1000000, in the account's currency; 0 = free if Known
-}
-
-// For returns the price of one solve of a type, or 0 if the price is unknown.
-func (p Prices) For(t captcha.Type) float64 { return p.of(t).Per1000 / solvesPerPrice }
-
-// Known reports whether the file states a price for the type.
-func (p Prices) Known(t captcha.Type) bool { return p.of(t).Known }
-
-func (p Prices) of(t captcha.Type) Price {
+// For returns the price of one solve of a type; negative = unknown.
+func (p Prices) For(t captcha.Type) float64 {
 	if i := slices.Index(captcha.SolvableTypes(), t); i >= 0 {
-		return p[i]
+		return p[i] / solvesPerPrice
 	}
-	return Price{}
-}
-
-func (p *Price) decode(at *place) {
-	at.limits = "0 to 1000000"
-	p.Per1000, p.Known = at.number("a number")
+	return -1
 }
 
 // decode reads the prices of all types, or one price for all.
 func (p *Prices) decode(at *place) {
 	switch at.node.Kind {
 	case yaml.MappingNode:
-		at.entries(wordsOf(captcha.SolvableTypes()), nil, func(i int, item *place) { p[i].decode(item) })
+		at.entries(wordsOf(captcha.SolvableTypes()), nil, func(i int, item *place) {
+			item.tag = priceRange
+			p[i], _ = item.number("a number")
+		})
 	case yaml.ScalarNode:
-		var all Price
-		all.decode(at)
-		*p = Prices(slices.Repeat([]Price{all}, len(p)))
+		at.tag = priceRange
+		all, _ := at.number("a number")
+		*p = Prices(slices.Repeat([]float64{all}, len(p)))
 	default:
 		at.fail("must be a number, or a mapping of types to numbers such as {turnstile: 1.2}")
 	}
@@ -194,7 +185,8 @@ func (s *Set) warnUnusual(top *place) {
 		}
 		// cheapest accepts a price of 0; for best it counts as unknown.
 		priceless := slices.IndexFunc(s.Providers, func(p Provider) bool {
-			return t.ProvidersPolicy == ProvidersBest && p.Price.For(kind) == 0 || t.ProvidersPolicy == ProvidersCheapest && !p.Price.Known(kind)
+			price := p.Price.For(kind)
+			return t.ProvidersPolicy == ProvidersBest && price <= 0 || t.ProvidersPolicy == ProvidersCheapest && price < 0
 		})
 		if priceless >= 0 && len(s.Providers) > 1 {
 			at.at("providers_policy").warn("the prices of all providers count as equal, because %s has no price_per_1000 above 0 for %s", s.Providers[priceless].Name, kind)

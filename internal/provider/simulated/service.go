@@ -31,7 +31,7 @@ type Service struct {
 func New(opts Options) *Service {
 	opts = opts.withDefaults()
 	seed := cmp.Or(opts.Seed, rand.Uint64()) //nolint:gosec // not a secret
-	lots := randomOf(seed, orderStream)
+	lots := randomOf(seed)
 	last := 1_000_000_000 + lots.Int64N(8_000_000_000) // a random number of ten digits, like the ids of real services
 	return &Service{opts: &opts, lots: lots, last: last}
 }

@@ -41,7 +41,7 @@ func (s *Service) sell(identity captcha.Identity, legacy bool, bad string, at ti
 	}
 	s.last++
 	t := &Task{Number: s.last, Identity: identity, ID: id, legacy: legacy, At: at, lot: s.lots.Uint64()}
-	lot := randomOf(t.lot, lotStream)
+	lot := randomOf(t.lot)
 	lead := max(s.opts.Min, time.Duration(float64(s.opts.Median)*math.Exp(s.opts.Sigma*lot.NormFloat64())))
 	if s.opts.Max > 0 {
 		lead = min(lead, s.opts.Max)

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 
 	"poold/internal/captcha"
 )
 
 // tokenMark is at the start of every token, so that no token looks real.
 const tokenMark = "SIMULATED"
-
-const fillerAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // Token computes the text of a task's solution. The same task always gives the same
 // text, so the service need not store the text.
@@ -30,12 +29,8 @@ func (s *Service) Token(t Task) string {
 
 // markedText returns a text of tokenBytes bytes with the number and the identity of the task.
 func (t *Task) markedText() string {
-	text := fmt.Appendf(nil, "%s.%s.%d.%s.", tokenMark, t.Identity.Type, t.Number, t.ID.Hash())
-	filler := randomOf(t.lot, fillerStream)
-	for len(text) < tokenBytes {
-		text = append(text, fillerAlphabet[filler.IntN(len(fillerAlphabet))])
-	}
-	return string(text)
+	text := fmt.Sprintf("%s.%s.%d.%s.", tokenMark, t.Identity.Type, t.Number, t.ID.Hash())
+	return (text + strings.Repeat(t.ID.Hash(), tokenBytes))[:tokenBytes]
 }
 
 // namedValues returns the solution of a GeeTest as named values, or nil for other types. One of the
@@ -61,15 +56,8 @@ func (t *Task) namedValues() map[string]string {
 	return nil
 }
 
-// Each purpose has its own stream of random numbers.
-const (
-	lotStream uint64 = iota + 1
-	fillerStream
-	orderStream
-)
-
-// randomOf returns the random numbers for a seed and a stream.
-func randomOf(seed, stream uint64) *rand.Rand {
+// randomOf returns the random numbers for a seed.
+func randomOf(seed uint64) *rand.Rand {
 	//nolint:gosec // these numbers must be repeatable, and no secret is made of them
-	return rand.New(rand.NewPCG(seed, stream))
+	return rand.New(rand.NewPCG(seed, 0))
 }

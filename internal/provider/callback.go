@@ -88,7 +88,7 @@ func (f callbackFields) add(name, value string) error {
 		return nil
 	case known:
 		return unreadable("a field has two values")
-	case !utf8.ValidString(value):
+	case strings.ContainsRune(value, utf8.RuneError): // the encoder and the decoder of JSON replace invalid bytes
 		return unreadable("not UTF-8")
 	}
 	f[name] = value
@@ -97,12 +97,9 @@ func (f callbackFields) add(name, value string) error {
 
 func (f callbackFields) readForm(values url.Values) error {
 	for key, list := range values {
-		name, known := fieldNames[strings.ToLower(key)]
-		if !known {
-			continue
-		}
 		for _, value := range list {
-			if err := f.add(name, value); err != nil {
+			text, _ := json.Marshal(value) // of a string: no error is possible
+			if err := f.addMember(fieldNames[strings.ToLower(key)], text); err != nil {
 				return err
 			}
 		}
@@ -117,21 +114,20 @@ func (f callbackFields) readJSON(object []byte, names map[string]string) error {
 		return unreadable("not a well-formed JSON object")
 	}
 	for key, raw := range members {
-		name, known := names[strings.ToLower(key)]
-		if !known || string(raw) == "null" {
-			continue
-		}
-		if err := f.addMember(name, raw); err != nil {
+		if err := f.addMember(names[strings.ToLower(key)], raw); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addMember stores one member of a JSON object. Ids and states may be numbers. Tokens must be strings.
+// addMember stores one field, or ignores it if it has no common name. Ids and states may be numbers. Tokens must be
+// strings.
 func (f callbackFields) addMember(name string, raw json.RawMessage) error {
 	value := textOrDigits(raw)
 	switch {
+	case name == "", string(raw) == "null":
+		return nil
 	case name == "solution" && raw[0] == '{':
 		if err := f.readJSON(raw, solutionNames); err != nil {
 			return err
@@ -167,7 +163,7 @@ func (f callbackFields) callback() (Callback, error) {
 		if token != "" || code != "" && code != refused {
 			return Callback{}, unreadable("a refusal with a token")
 		}
-		e := anyProfile.asError(refused)
+		e := profile("").asError(refused)
 		if e.Delay = 0; e.Class != Parameters {
 			e.Class, e.Err = Task, nil
 		}
@@ -226,9 +222,6 @@ func (f callbackFields) refusal() (string, error) {
 
 // isRefusal reports whether the value of the field `code` is an error code and not a token.
 func isRefusal(code string) bool {
-	_, _, known := anyProfile.meaning(code)
+	_, _, known := profile("").meaning(code)
 	return known || isLink(code) || strings.HasPrefix(code, "ERROR")
 }
-
-// anyProfile gives the meaning of error codes when the service is unknown.
-var anyProfile = newProfile(generic)

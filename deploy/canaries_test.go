@@ -48,7 +48,7 @@ redis: {url: "redis://:${REDIS_PASSWORD}@%s"}
 providers:
   - {name: unreachable, url: "http://%s", key: "${UNREACHABLE_KEY}", price_per_1000: 1, first_poll: 100ms, poll_interval: 100ms, timeout: 5s}
   - {name: refused, protocol: create_task, url: "%s", key: "${REFUSED_KEY}", price_per_1000: 1, balance: true}
-  - {name: main, profile: captchaai, url: "%s", key: "${PROVIDER_KEY}", price_per_1000: 1, concurrency: 100, balance: true, first_poll: 100ms,
+  - {name: main, service: captchaai, url: "%s", key: "${PROVIDER_KEY}", price_per_1000: 1, concurrency: 100, balance: true, first_poll: 100ms,
      poll_interval: 100ms, timeout: 8s, callback_url: "http://%s", fallback_after: 500ms, callback_delay: 0s}
 dedup: {backend: postgres, url: "%s"}
 history: {backend: postgres, url: "%s"}

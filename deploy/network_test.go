@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -153,15 +153,15 @@ func (n *network) provider(t *testing.T) *provider {
 	return p
 }
 
-// replaceURL replaces the URL of the solving service in a pools.yaml. It is the only change that these
+// replaceURL adds the URL of the solving service to a pools.yaml. It is the only change that these
 // tests make to a configuration file.
 func (p *provider) replaceURL(t *testing.T, text string) string {
 	t.Helper()
-	const url = "https://ocr.captchaai.com"
-	if strings.Count(text, url) != 1 {
-		t.Fatalf("the file does not have the URL %s once:\n%s", url, text)
+	service := regexp.MustCompile(`( *)- service: captchaai\n`)
+	if len(service.FindAllString(text, -1)) != 1 {
+		t.Fatalf("the file does not have the service once:\n%s", text)
 	}
-	return strings.Replace(text, url, p.url, 1)
+	return service.ReplaceAllString(text, "${0}${1}  url: "+p.url+"\n")
 }
 
 // redis runs a redis-server in the network until the test ends, and returns when it answers.

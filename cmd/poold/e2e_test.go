@@ -39,7 +39,7 @@ redis:
 providers:
   - name: service
     protocol: in_php
-    profile: captchaai
+    service: captchaai
     url: %s
     key: ${PROVIDER_KEY}
     concurrency: 60

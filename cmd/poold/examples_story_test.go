@@ -50,7 +50,7 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 	for _, target := range s.file["targets"].(map[string]any) {
 		delete(target.(map[string]any), "simulated_only") // for poold, the story's service is a real service
 	}
-	s.add(fmt.Sprintf("providers: [{name: captchaai, profile: captchaai, url: %q, key: %s, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 2.99}]", service, exampleKey))
+	s.add(fmt.Sprintf("providers: [{name: captchaai, service: captchaai, url: %q, key: %s, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 2.99}]", service, exampleKey))
 	key := ""
 	if slices.ContainsFunc(blocks, func(b block) bool { return strings.Contains(b.text, "POOLD_KEY") }) {
 		key = exampleKey

@@ -49,7 +49,7 @@ func TestCheckLive(t *testing.T) {
 	kept := redistest.Server(t, "--appendonly", "yes", "--dir", t.TempDir())
 	forgets := redistest.Server(t)
 	provider := func(profile, url string) string {
-		return fmt.Sprintf("  - {name: acme, profile: %s, url: '%s', key: %s}", profile, url, key)
+		return fmt.Sprintf("  - {name: acme, service: %s, url: '%s', key: %s}", profile, url, key)
 	}
 	sound := provider("2captcha", service(simulatedtest.Options{Flavour: simulatedtest.TwoCaptcha, Key: key}))
 	for _, c := range []struct {

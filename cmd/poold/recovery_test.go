@@ -67,7 +67,7 @@ func newWorld(t testing.TB, o simulatedtest.Options, with terms) *world {
 	writeFile(t, w.config, fmt.Sprintf(`
 redis: {url: "%s", prefix: world}
 providers:
-  - {name: service, protocol: in_php, profile: 2captcha, url: "%s", key: 0123456789abcdef0123456789abcdef,
+  - {name: service, protocol: in_php, service: 2captcha, url: "%s", key: 0123456789abcdef0123456789abcdef,
      %s, timeout: %s%s}
 dead_letters: {dir: "%s"}
 %s

@@ -18,10 +18,9 @@ type Kind struct {
 
 	Fields []Field // the first one names the site
 
-	InPHP      []Name // values of `method` in in.php
-	CreateTask []Name // names in createTask, without the endings Task and TaskProxyless
-	// EnterpriseTask is the name in createTask of the enterprise variant, if it has its own.
-	EnterpriseTask string
+	InPHP          []Name // values of `method` in in.php
+	CreateTask     []Name // names in createTask, without the endings Task and TaskProxyless
+	EnterpriseTask bool   // the enterprise variant has a name of its own in createTask, with the ending Enterprise
 	// Report is in the paths of reports about this type in createTask's protocol, as in reportIncorrectHcaptcha.
 	Report string
 	// Solution is the member of createTask's solution; "" = the solution consists of named values.
@@ -69,8 +68,8 @@ var Kinds = [...]Kind{
 			{Key: "data_s", InPHP: "data-s datas", CreateTask: "recaptchaDataSValue enterprisePayload.s@enterprise"},
 			{Key: "action", InPHP: "action", CreateTask: "pageAction action"}, // of the enterprise variant
 		}, onPage...),
-		InPHP: []Name{{Name: "userrecaptcha"}}, CreateTask: []Name{{Name: "RecaptchaV2"}, {Name: "NoCaptcha"}},
-		EnterpriseTask: "RecaptchaV2Enterprise", Report: "Recaptcha", Solution: "gRecaptchaResponse",
+		InPHP: []Name{{Name: "userrecaptcha"}}, CreateTask: []Name{{Name: "RecaptchaV2"}, {Name: "NoCaptcha"}, {Name: "ReCaptchaV2", Service: "capsolver"}},
+		EnterpriseTask: true, Report: "Recaptcha", Solution: "gRecaptchaResponse",
 	},
 	{
 		Type: RecaptchaV3, Poolable: true, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 15 * time.Second,
@@ -78,7 +77,7 @@ var Kinds = [...]Kind{
 			googlekey, enterprise, {Key: "action", InPHP: "action", CreateTask: "pageAction action"},
 			{Key: "min_score", InPHP: "min_score", CreateTask: "minScore"},
 		}, onPage...),
-		InPHP: []Name{{Name: "userrecaptcha", Version: "v3"}}, CreateTask: []Name{{Name: "RecaptchaV3"}},
+		InPHP: []Name{{Name: "userrecaptcha", Version: "v3"}}, CreateTask: []Name{{Name: "RecaptchaV3"}, {Name: "ReCaptchaV3", Service: "capsolver"}},
 		Report: "Recaptcha", Solution: "gRecaptchaResponse",
 	},
 	{
@@ -93,10 +92,10 @@ var Kinds = [...]Kind{
 	{
 		Type: Turnstile, Poolable: true, Lifetime: 300 * time.Second, Margin: 50 * time.Second, FirstPoll: 5 * time.Second,
 		Fields: append([]Field{
-			sitekey, {Key: "action", InPHP: "action", CreateTask: "action pageAction metadata.action"},
-			{Key: "data", InPHP: "data", CreateTask: "data cData turnstileCData metadata.cdata"},
+			sitekey, {Key: "action", InPHP: "action", CreateTask: "action pageAction@capmonster metadata.action@capsolver"},
+			{Key: "data", InPHP: "data", CreateTask: "data cData turnstileCData@anti-captcha metadata.cdata@capsolver"},
 		}, onPage...),
-		InPHP: []Name{{Name: "turnstile"}}, CreateTask: []Name{{Name: "Turnstile"}, {Name: "AntiTurnstile"}},
+		InPHP: []Name{{Name: "turnstile"}}, CreateTask: []Name{{Name: "Turnstile"}, {Name: "AntiTurnstile", Service: "capsolver"}},
 		Solution: "token", Extra: "userAgent",
 	},
 	{

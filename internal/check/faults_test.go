@@ -73,7 +73,7 @@ func TestLiveTriesAllServices(t *testing.T) {
 	var out strings.Builder
 	err := run(t.Context(), t, &out, "redis: {url: 'redis://:canary@127.0.0.1:1'}\n"+
 		"dedup: {backend: postgres, url: 'postgres://u:canary@127.0.0.1:1/d'}\nhistory: {backend: dynamodb, region: eu-west-1, endpoint: 'http://127.0.0.1:1'}\n"+
-		"providers: [{name: acme, profile: captchaai, url: '"+server.URL+"', key: canary4711canary4711}]\n"+target, "--live")
+		"providers: [{name: acme, service: captchaai, url: '"+server.URL+"', key: canary4711canary4711}]\n"+target, "--live")
 	if err == nil || err.Error() != "live checks failed: 4" {
 		t.Errorf("the error is %v", err)
 	}

@@ -85,7 +85,7 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 	return &targets.Set{
 		Server:    targets.Server{Listen: "127.0.0.1:8080", Keys: keys},
 		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
-		Providers: []targets.Provider{{Name: "solver", Protocol: targets.ProtocolInPHP, Profile: "generic", Concurrency: 20, CallbackURL: "https://poold.example.com"}},
+		Providers: []targets.Provider{{Name: "solver", Protocol: targets.ProtocolInPHP, Concurrency: 20, CallbackURL: "https://poold.example.com"}},
 		Targets:   []targets.Target{target("checkout"), login, signup},
 		History:   targets.History{Backend: targets.HistoryPostgres, Keep: 90 * 24 * time.Hour, Audit: 30 * 24 * time.Hour},
 	}

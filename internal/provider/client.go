@@ -24,16 +24,16 @@ const (
 )
 
 // Pace returns how long to wait from the submission of a task to its first poll, and between polls. The defaults
-// depend on the profile, the protocol and the type of CAPTCHA. Services discourage polling more often.
+// depend on the service, the protocol and the type of CAPTCHA. Services discourage polling more often.
 func Pace(p targets.Provider, t captcha.Type) (firstPoll, interval time.Duration) {
 	firstPoll, interval = cmp.Or(captcha.Of(t).FirstPoll, 5*time.Second), 5*time.Second
 	switch {
 	case p.Protocol == targets.ProtocolSimulated: // solves quickly
 		firstPoll, interval = 2*time.Second, time.Second
 	case t == captcha.Image:
-	case p.Profile == captchaAI:
+	case p.Service == captchaAI:
 		firstPoll = 15 * time.Second
-	case p.Profile == generic && p.Protocol == targets.ProtocolCreateTask:
+	case p.Service != twoCaptcha && p.Protocol == targets.ProtocolCreateTask:
 		// The faster services use this protocol. Some of them ban clients that poll more often than
 		// every 2 s.
 		firstPoll, interval = 10*time.Second, 3*time.Second
@@ -91,7 +91,7 @@ type answer struct {
 // The action is submit, poll, threads, balance or report. The outcome is ok, not_ready, capacity, account,
 // parameters, task, transport or unknown. The function must not block.
 func New(p targets.Provider, transport http.RoundTripper, observe func(action, outcome string)) *Client {
-	c := &Client{cfg: p, observe: observe, profile: newProfile(p.Profile), wire: transport, limit: callLimit}
+	c := &Client{cfg: p, observe: observe, profile: profile(p.Service), wire: transport, limit: callLimit}
 	c.protocol = inPHP{key: p.Key, profile: c.profile}
 	if p.Protocol == targets.ProtocolCreateTask {
 		c.protocol = createTask{key: p.Key, profile: c.profile}

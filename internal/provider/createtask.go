@@ -24,22 +24,25 @@ func (t createTask) post(path string, fields map[string]any) query {
 }
 
 func (t createTask) submit(r Request) (query, error) {
-	fields, err := wire.CreateTask(r.Identity, r.Image, r.Pingback, t.profile.name)
+	fields, err := wire.CreateTask(r.Identity, r.Image, r.Pingback, string(t.profile))
 	if err != nil {
 		return query{}, err
 	}
 	return t.post("/createTask", fields), nil
 }
 
-// ask returns the call for an action. For reports, 2captcha has one pair of paths for all types.
-// The other services have the paths of anti-captcha: a pair of paths for reCAPTCHA, a path for bad
-// reports about hCaptcha, and a path for bad reports about pictures.
+// ask returns the call for an action. For reports, 2captcha has one pair of paths for all types, CapMonster a path for
+// bad reports about tokens, and CapSolver a call of another form, which is not supported. The other services have the
+// paths of anti-captcha: a pair of paths for reCAPTCHA, and one each for bad reports about hCaptcha and pictures.
 func (t createTask) ask(action, task string, kind captcha.Type, good bool) (query, bool) {
 	path, offered := map[string]string{poll: "/getTaskResult", balance: "/getBalance"}[action]
 	switch {
-	case action == report && t.profile.name == twoCaptcha:
+	case action != report, t.profile == capSolver:
+	case t.profile == twoCaptcha:
 		path, offered = "/report"+map[bool]string{true: "Correct", false: "Incorrect"}[good], true
-	case action == report:
+	case t.profile == capMonster && kind != captcha.Image:
+		path, offered = "/reportIncorrectTokenCaptcha", !good
+	default:
 		path, offered = wire.ReportPath(kind, good)
 	}
 	fields := map[string]any{}

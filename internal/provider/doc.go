@@ -11,11 +11,10 @@
 //
 // # Adding a service or a type
 //
-// A service that speaks one of the two protocols needs only a profile: its name in profiles.go,
-// newProfile and targets/set.go, and the codes that have a different meaning at this service. A
-// new protocol is a type with the interface protocol (client.go), a constant in
-// targets/set.go, a case in New, and a row in the table dialects (hostile_test.go), which tests it
-// with every hostile reply. A new type of CAPTCHA is a row in captcha.Kinds.
+// A service that speaks one of the two protocols needs only its addresses in targets/providers.go, its
+// name in targets/set.go, and what differs at it in profiles.go and captcha.Kinds. A new protocol is
+// a type with the interface protocol (client.go), a constant in targets/set.go, a case in New, and a
+// row in the table dialects (hostile_test.go), which tests it with every hostile reply. A new type of CAPTCHA is a row in captcha.Kinds.
 //
 // # Protocols
 //

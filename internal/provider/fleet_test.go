@@ -84,7 +84,7 @@ func (f *fleet) start(list ...targets.Target) *replica {
 	quiet := slog.New(slog.DiscardHandler)
 	client := provider.New(targets.Provider{
 		Timeout: 3 * time.Minute,
-		Name:    "main", Protocol: f.api, Profile: f.profile, URL: "http://service.example.com", Key: "key",
+		Name:    "main", Protocol: f.api, Service: f.profile, URL: "http://service.example.com", Key: "key",
 		FirstPoll: 5 * time.Second, PollInterval: 5 * time.Second,
 	}, f, func(string, string) {})
 	db, _ := f.redis.Client(redis.Options{})

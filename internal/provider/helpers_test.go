@@ -22,6 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // canary is a key with characters that forms, JSON and URLs encode differently.
 const canary = `canary-KEY+/&="%41~0123456789abcdef`
 
+// other is a service that poold does not know. (newClient takes captchaAI for "".)
+const other = "other"
+
 // v2 is an identity that both protocols can express.
 var v2 = captcha.Identity{
 	Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://example.com/login",
@@ -56,8 +59,8 @@ func newClient(t *testing.T, cfg targets.Provider) (*Client, *journal) {
 	if cfg.Protocol == "" {
 		cfg.Protocol = targets.ProtocolInPHP
 	}
-	if cfg.Profile == "" {
-		cfg.Profile = captchaAI
+	if cfg.Service == "" {
+		cfg.Service = captchaAI
 	}
 	if cfg.Key == "" {
 		cfg.Key = canary

@@ -38,7 +38,7 @@ func dialects() []dialect {
 	return []dialect{
 		{targets.ProtocolInPHP, captchaAI, `{"status":1,"request":"5"}`, `"status":1`, func(code string) string { return `{"status":0,"request":"` + code + `"}` }},
 		{
-			targets.ProtocolCreateTask, generic, `{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
+			targets.ProtocolCreateTask, other, `{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
 			`"errorId":0,"status":"ready"`,
 			func(code string) string { return `{"errorId":1,"errorCode":"` + code + `"}` },
 		},
@@ -155,7 +155,7 @@ func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	t.Helper()
 	var calls atomic.Int32
-	c, j := newServedClient(t, targets.Provider{Protocol: d.api, Profile: d.profile}, func(w http.ResponseWriter, r *http.Request) {
+	c, j := newServedClient(t, targets.Provider{Protocol: d.api, Service: d.profile}, func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
 		// The server notices a disconnect only after the body has been read.
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -203,7 +203,7 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 func TestAnAnswerIsBounded(t *testing.T) {
 	for _, d := range dialects() {
 		for size, code := range map[int]string{65536: "", 65537: "too_large"} {
-			c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Profile: d.profile}, answering(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
+			c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: d.profile}, answering(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
 			for action, err := range map[string]error{submit: submitOne(t, c), poll: pollOne(t, c)} {
 				if code == "" && err != nil || code != "" && faultOf(t, err).Code != code {
 					t.Errorf("%s, %s of %d bytes: %v, want %q", d.api, action, size, err, code)
@@ -276,7 +276,7 @@ func TestAnInvalidAnswerIsQuoted(t *testing.T) {
 		token:                              `the poll was answered with HTTP 200 and "…"`,
 		`{"foo": 1}`:                       `the poll was answered with HTTP 200 and "…"`,
 	} {
-		c, _ := newServedClient(t, targets.Provider{Protocol: targets.ProtocolInPHP, Profile: twoCaptcha}, answering(http.StatusOK, reply))
+		c, _ := newServedClient(t, targets.Provider{Protocol: targets.ProtocolInPHP, Service: twoCaptcha}, answering(http.StatusOK, reply))
 		if err := pollOne(t, c); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%q: %v", reply, err)
 		}

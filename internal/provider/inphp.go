@@ -28,7 +28,7 @@ func (l inPHP) form(path string, fields url.Values) query {
 }
 
 func (l inPHP) submit(r Request) (query, error) {
-	fields, err := wire.LegacyForm(r.Identity, r.Image, l.profile.name)
+	fields, err := wire.LegacyForm(r.Identity, r.Image, string(l.profile))
 	if err != nil {
 		return query{}, err
 	}
@@ -46,7 +46,7 @@ func (l inPHP) ask(action, task string, _ captcha.Type, good bool) (query, bool)
 	if task != "" {
 		fields.Set("id", task)
 	}
-	return l.form("/res.php", fields), action != threads || l.profile.name == captchaAI
+	return l.form("/res.php", fields), action != threads || l.profile == captchaAI
 }
 
 // inPHPReply is a parsed reply of in.php or res.php, from JSON or from plain text. encoding/json

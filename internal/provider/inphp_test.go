@@ -135,7 +135,7 @@ func TestSubmitReplies(t *testing.T) {
 		},
 	} {
 		for reply, want := range replies {
-			c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: api, Profile: twoCaptcha})
+			c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: api, Service: twoCaptcha})
 			says(http.StatusOK, reply)
 			if got := resultWord(c.Submit(context.Background(), Request{Identity: v2})); got != want {
 				t.Errorf("%s is taken for %q, want %q", reply, got, want)
@@ -200,7 +200,7 @@ func TestPollReplies(t *testing.T) {
 		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0}`, capacity, ""},
 		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solu`, capacity, ""},
 	} {
-		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Profile: row.profile})
+		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Service: row.profile})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(context.Background(), "1", row.id)
 		if got := resultWord(s.Token, err); got != row.want || agentOf(s) != row.agent {
@@ -218,7 +218,7 @@ func FuzzLegacy(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	l := inPHP{key: canary, profile: newProfile(captchaAI)}
+	l := inPHP{key: canary, profile: captchaAI}
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		checkAnswer(t, l, query{action: submit}, reply, longTask)
 		checkAnswer(t, l, query{action: poll, identity: captcha.Identity{Enterprise: true}}, reply, maxReply)

@@ -9,18 +9,16 @@ import (
 	"poold/internal/captcha"
 )
 
-// The names of the profiles.
+// profile is the service of a provider; "" = another one. It gives error codes their meaning.
+type profile string
+
+// The services that differ from others.
 const (
 	captchaAI  = "captchaai"
 	twoCaptcha = "2captcha"
-	generic    = "generic"
+	capMonster = "capmonster"
+	capSolver  = "capsolver"
 )
-
-// profile gives the meaning of the error codes of one service.
-type profile struct {
-	name   string
-	faults map[string]fault // meanings by code; read-only after newProfile has returned
-}
 
 // fault is the meaning of an error code.
 type fault struct {
@@ -40,17 +38,12 @@ const (
 	probe = time.Minute // interval between two calls to an account that cannot buy
 )
 
-func newProfile(name string) profile {
-	p := profile{name: name, faults: commonFaults()}
-	if name == captchaAI {
-		// This service sells threads, so accounts have no balance. The code means that all threads are
-		// busy.
-		p.faults["ERROR_ZERO_BALANCE"] = fault{class: Capacity, delay: soon, note: "no thread of the account is free"}
-		keyless := p.faults["ERROR_KEY_DOES_NOT_EXIST"]
-		keyless.note = "unknown key, or an account without threads"
-		p.faults["ERROR_KEY_DOES_NOT_EXIST"] = keyless
-	}
-	return p
+// threadFaults are the codes with another meaning at CaptchaAI. This service sells threads, so accounts have no balance.
+var threadFaults = map[string]fault{
+	"ERROR_ZERO_BALANCE": {class: Capacity, delay: soon, note: "no thread of the account is free"},
+	"ERROR_KEY_DOES_NOT_EXIST": {
+		class: Account, delay: probe, note: "unknown key, or an account without threads", does: refusesKey, remedy: checkKeyAndPlan,
+	},
 }
 
 // meaning returns the meaning of an error code, and the word for logs and errors. An
@@ -65,7 +58,11 @@ func (p profile) meaning(code string) (word string, f fault, known bool) {
 	}
 	first, _, _ = strings.Cut(first, "|")
 	for _, word := range []string{strings.TrimSpace(code), strings.TrimSpace(first)} {
-		if f, known := p.faults[word]; known {
+		f, known := faults[word]
+		if thread, differs := threadFaults[word]; differs && p == captchaAI {
+			f = thread
+		}
+		if known {
 			return word, f, true
 		}
 	}
@@ -101,13 +98,16 @@ const (
 	refusesAddress = "refuses the address of this machine"
 	bansMachine    = "has banned this machine for a while"
 
-	topUp      = "top up the balance at SITE, then run `poold probe NAME`"
-	checkKey   = "check providers.NAME.key in the configuration file"
+	topUp    = "top up the balance at SITE, then run `poold probe NAME`"
+	checkKey = "check providers.NAME.key in the configuration file"
+
+	checkKeyAndPlan = checkKey + ", and the account's plan at SITE"
+
 	lowerLimit = "wait until the ban ends, and lower providers.NAME.concurrency"
 )
 
-// commonFaults maps every known code to the meaning that most services give it.
-func commonFaults() map[string]fault {
+// faults maps every known code to the meaning that most services give it.
+var faults = func() map[string]fault {
 	all := make(map[string]fault)
 	for codes, f := range map[string]fault{
 		// The service is full or asks for fewer calls, and nothing was bought.
@@ -118,7 +118,7 @@ func commonFaults() map[string]fault {
 		// The account cannot buy until an operator acts.
 		"ERROR_ZERO_BALANCE":                           {Account, probe, "", emptyBalance, topUp},
 		"ERROR_WRONG_USER_KEY ERROR_KEY_DENIED_ACCESS": {Account, probe, "", refusesKey, checkKey},
-		"ERROR_KEY_DOES_NOT_EXIST":                     {Account, probe, "", refusesKey, checkKey + ", and the account's plan at SITE"},
+		"ERROR_KEY_DOES_NOT_EXIST":                     {Account, probe, "", refusesKey, checkKeyAndPlan},
 		"ERROR_IP_NOT_ALLOWED":                         {Account, probe, "", refusesAddress, "allow the address of this machine in the account's settings at SITE"},
 		"ERROR_IP_BLOCKED":                             {Account, probe, "", refusesAddress, "ask the support of SITE to unblock the address of this machine"},
 		"ERROR_ACCOUNT_SUSPENDED":                      {Account, probe, "", "has suspended the account", "ask the support of SITE why the account is suspended"},
@@ -155,11 +155,11 @@ func commonFaults() map[string]fault {
 		}
 	}
 	return all
-}
+}()
 
 // Advice returns what the provider does and what an operator can do, for the code of an account fault; "" = unknown.
 func (c *Client) Advice(code string) (does, remedy string) {
-	known := c.profile.faults[code]
+	known := faults[code]
 	if strings.HasPrefix(code, "http_") {
 		known.does, known.remedy = "refuses calls to its address", "correct providers.NAME.url in the configuration file"
 	}

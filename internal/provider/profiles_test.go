@@ -9,7 +9,7 @@ import (
 	"poold/internal/targets"
 )
 
-// everyCode lists each known code with its class for captchaai, for 2captcha and for generic.
+// everyCode lists each known code with its class for captchaai, 2captcha and another service.
 var everyCode = []struct {
 	codes string
 	want  [3]Class
@@ -53,8 +53,7 @@ func TestEveryCode(t *testing.T) {
 	for _, row := range everyCode {
 		for code := range strings.FieldsSeq(row.codes) {
 			code = strings.ReplaceAll(code, ":_", ": ")
-			for i, name := range []string{captchaAI, twoCaptcha, generic} {
-				i = min(i, 2) // the profile poold has the same codes as the profile generic
+			for i, name := range []string{captchaAI, twoCaptcha, other} {
 				for _, form := range []struct {
 					api   targets.Protocol
 					reply string
@@ -64,7 +63,7 @@ func TestEveryCode(t *testing.T) {
 					{targets.ProtocolInPHP, code},
 					{targets.ProtocolCreateTask, `{"errorId":1,"errorCode":"` + code + `","errorDescription":"a sentence"}`},
 				} {
-					c, j, _, reply := newScriptedClient(t, targets.Provider{Profile: name, Protocol: form.api})
+					c, j, _, reply := newScriptedClient(t, targets.Provider{Service: name, Protocol: form.api})
 					reply(http.StatusOK, form.reply)
 					e := faultOf(t, submitOne(t, c))
 					if e.Class != row.want[i] || e.Code != code || e.Unknown {
@@ -90,7 +89,7 @@ func TestEveryCodeIsInTheTable(t *testing.T) {
 			tested[strings.ReplaceAll(code, ":_", ": ")] = true
 		}
 	}
-	for code := range commonFaults() {
+	for code := range faults {
 		if !tested[code] {
 			t.Errorf("%s is in the profiles and not in the table", code)
 		}
@@ -106,7 +105,7 @@ func TestErrorNumbersWithoutCode(t *testing.T) {
 		"22": "ERROR_TASK_ABSENT", "23": "ERROR_TASK_NOT_SUPPORTED", "31": "ERROR_RECAPTCHA_INVALID_SITEKEY",
 		"999": "errorId 999", `"12"`: "ERROR_CAPTCHA_UNSOLVABLE",
 	} {
-		c, _, _, reply := newScriptedClient(t, targets.Provider{Profile: twoCaptcha, Protocol: targets.ProtocolCreateTask})
+		c, _, _, reply := newScriptedClient(t, targets.Provider{Service: twoCaptcha, Protocol: targets.ProtocolCreateTask})
 		reply(http.StatusOK, `{"errorId":`+id+`}`)
 		if e := faultOf(t, submitOne(t, c)); e.Code != want || e.Unknown {
 			t.Errorf("errorId %s gives %q, want %q", id, e.Code, want)

@@ -272,7 +272,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := siteTarget("site-a", 20), siteTarget("site-b", 20), siteTarget("site-c", 20)
 		refuse := simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_OF_TOMORROW"}
-		f := newFleet(t, 3, targets.ProtocolCreateTask, "generic", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}}, a, b, c)
+		f := newFleet(t, 3, targets.ProtocolCreateTask, "other", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}}, a, b, c)
 		defer f.close()
 		f.advance(time.Minute)
 		began := time.Now()

@@ -24,7 +24,7 @@ const (
 
 // ReportWindow returns how long after a solve the service accepts a report about its token.
 func (c *Client) ReportWindow() time.Duration {
-	if c.cfg.Protocol != targets.ProtocolCreateTask || c.profile.name == twoCaptcha {
+	if c.cfg.Protocol != targets.ProtocolCreateTask || c.profile == twoCaptcha {
 		return longWindow
 	}
 	return shortWindow

@@ -21,21 +21,24 @@ func TestReportCalls(t *testing.T) {
 		good, bad string // path or action of the report
 	}{
 		{captchaAI, targets.ProtocolInPHP, captcha.RecaptchaV2, "reportgood", "reportbad"},
-		{generic, targets.ProtocolInPHP, captcha.Turnstile, "reportgood", "reportbad"},
+		{other, targets.ProtocolInPHP, captcha.Turnstile, "reportgood", "reportbad"},
 		{twoCaptcha, targets.ProtocolCreateTask, captcha.RecaptchaV3, "/reportCorrect", "/reportIncorrect"},
 		{twoCaptcha, targets.ProtocolCreateTask, captcha.Turnstile, "/reportCorrect", "/reportIncorrect"},
-		{generic, targets.ProtocolCreateTask, captcha.RecaptchaV2, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
-		{generic, targets.ProtocolCreateTask, captcha.RecaptchaV3, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
+		{other, targets.ProtocolCreateTask, captcha.RecaptchaV2, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
+		{other, targets.ProtocolCreateTask, captcha.RecaptchaV3, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
 		{captchaAI, targets.ProtocolCreateTask, captcha.RecaptchaV2, "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha"},
-		{generic, targets.ProtocolCreateTask, captcha.HCaptcha, none, "/reportIncorrectHcaptcha"},
-		{generic, targets.ProtocolCreateTask, captcha.Image, none, "/reportIncorrectImageCaptcha"},
-		{generic, targets.ProtocolCreateTask, captcha.Turnstile, none, none},
-		{generic, targets.ProtocolCreateTask, captcha.GeeTest, none, none},
-		{generic, targets.ProtocolCreateTask, captcha.GeeTestV4, none, none},
+		{other, targets.ProtocolCreateTask, captcha.HCaptcha, none, "/reportIncorrectHcaptcha"},
+		{other, targets.ProtocolCreateTask, captcha.Image, none, "/reportIncorrectImageCaptcha"},
+		{other, targets.ProtocolCreateTask, captcha.Turnstile, none, none},
+		{capMonster, targets.ProtocolCreateTask, captcha.Turnstile, none, "/reportIncorrectTokenCaptcha"},
+		{capMonster, targets.ProtocolCreateTask, captcha.Image, none, "/reportIncorrectImageCaptcha"},
+		{capSolver, targets.ProtocolCreateTask, captcha.RecaptchaV2, none, none},
+		{other, targets.ProtocolCreateTask, captcha.GeeTest, none, none},
+		{other, targets.ProtocolCreateTask, captcha.GeeTestV4, none, none},
 	} {
 		for verdict, want := range map[bool]string{true: row.good, false: row.bad} {
 			var got []received
-			c, j := newServedClient(t, targets.Provider{Profile: row.profile, Protocol: row.api}, recorder(t, &got, `{"status":1,"request":"OK_REPORT_RECORDED"}`))
+			c, j := newServedClient(t, targets.Provider{Service: row.profile, Protocol: row.api}, recorder(t, &got, `{"status":1,"request":"OK_REPORT_RECORDED"}`))
 			err := c.Report(context.Background(), "77", row.kind, verdict)
 			if want == none {
 				if !errors.Is(err, ErrNoReport) || len(got) != 0 {
@@ -102,7 +105,7 @@ func TestAnswersToReports(t *testing.T) {
 		{targets.ProtocolCreateTask, 200, `{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`, "CAPCHA_NOT_READY", Task},
 		{targets.ProtocolCreateTask, 200, `{"errorId":1,"errorCode":"no ` + jsonKey + `, no call"}`, "no [redacted], no call", Task},
 	} {
-		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Profile: twoCaptcha})
+		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Service: twoCaptcha})
 		says(row.status, row.reply)
 		err := c.Report(context.Background(), "5", captcha.Turnstile, false)
 		if row.want == ok {

@@ -24,10 +24,10 @@ func TestAgainstAWholeService(t *testing.T) {
 	}{
 		{targets.ProtocolInPHP, captchaAI, simulatedtest.CaptchaAI},
 		{targets.ProtocolInPHP, twoCaptcha, simulatedtest.TwoCaptcha},
-		{targets.ProtocolInPHP, generic, simulatedtest.TwoCaptcha},
+		{targets.ProtocolInPHP, other, simulatedtest.TwoCaptcha},
 		{targets.ProtocolCreateTask, captchaAI, simulatedtest.CaptchaAI},
 		{targets.ProtocolCreateTask, twoCaptcha, simulatedtest.TwoCaptcha},
-		{targets.ProtocolCreateTask, generic, simulatedtest.CaptchaAI},
+		{targets.ProtocolCreateTask, other, simulatedtest.CaptchaAI},
 	} {
 		t.Run(string(row.api)+"/"+row.profile, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +37,7 @@ func TestAgainstAWholeService(t *testing.T) {
 			busy := simulatedtest.New(o)
 			o.Median = time.Millisecond
 			service := simulatedtest.New(o)
-			cfg := targets.Provider{Protocol: row.api, Profile: row.profile, Balance: true}
+			cfg := targets.Provider{Protocol: row.api, Service: row.profile, Balance: true}
 			waiting, _ := newServedClient(t, cfg, busy.ServeHTTP)
 			c, _ := newServedClient(t, cfg, service.ServeHTTP)
 			buyEveryKind(t, waiting, c, service)

@@ -41,7 +41,7 @@ func TestFieldsOfEachType(t *testing.T) {
 		{captchaAI, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Invisible: true},
 			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "invisible": "1"},
 			task{"type": "RecaptchaV2TaskProxyless", "websiteURL": page, "websiteKey": site, "isInvisible": true}},
-		{generic, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Enterprise: true, Proxy: "192.0.2.1:1080", ProxyType: "socks5"},
+		{other, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Enterprise: true, Proxy: "192.0.2.1:1080", ProxyType: "socks5"},
 			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "enterprise": "1", "proxy": "192.0.2.1:1080", "proxytype": "SOCKS5"},
 			task{"type": "RecaptchaV2EnterpriseTask", "websiteURL": page, "websiteKey": site,
 				"proxyType": "socks5", "proxyAddress": "192.0.2.1", "proxyPort": 1080.0}},
@@ -61,6 +61,15 @@ func TestFieldsOfEachType(t *testing.T) {
 		{twoCaptcha, captcha.Identity{Type: captcha.HCaptcha, Sitekey: site, Pageurl: page, RQData: "r", UserAgent: "U"},
 			form{"method": "hcaptcha", "sitekey": site, "pageurl": page, "data": "r", "userAgent": "U"},
 			task{"type": "HCaptchaTaskProxyless", "websiteURL": page, "websiteKey": site, "userAgent": "U", "enterprisePayload": task{"rqdata": "r"}}},
+		{capSolver, captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: site, Pageurl: page, Enterprise: true},
+			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "version": "v3", "enterprise": "1"},
+			task{"type": "ReCaptchaV3EnterpriseTaskProxyLess", "websiteURL": page, "websiteKey": site}},
+		{capSolver, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a", Data: "d"},
+			form{"method": "turnstile", "sitekey": site, "pageurl": page, "action": "a", "data": "d"},
+			task{"type": "AntiTurnstileTaskProxyLess", "websiteURL": page, "websiteKey": site, "metadata": task{"action": "a", "cdata": "d"}}},
+		{capMonster, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a", Data: "d"},
+			form{"method": "turnstile", "sitekey": site, "pageurl": page, "action": "a", "data": "d"},
+			task{"type": "TurnstileTaskProxyless", "websiteURL": page, "websiteKey": site, "pageAction": "a", "data": "d"}},
 		{captchaAI, captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", Pageurl: page},
 			form{"method": "geetest", "gt": "g", "challenge": "c", "pageurl": page},
 			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "gt": "g", "challenge": "c"}},
@@ -71,7 +80,7 @@ func TestFieldsOfEachType(t *testing.T) {
 		{twoCaptcha, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page},
 			form{"method": "geetest_v4", "captcha_id": "i", "pageurl": page},
 			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "version": 4.0, "initParameters": task{"captcha_id": "i"}}},
-		{generic, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page},
+		{other, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page},
 			form{"method": "geetest_v4", "captcha_id": "i", "pageurl": page},
 			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "version": 4.0, "gt": "i"}},
 		{captchaAI, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page},
@@ -94,7 +103,7 @@ func TestFieldsOfEachType(t *testing.T) {
 			r.Image = image
 		}
 		var got []received
-		c, _ := newServedClient(t, targets.Provider{Profile: row.profile}, recorder(t, &got, `{"status":1,"request":"0123"}`))
+		c, _ := newServedClient(t, targets.Provider{Service: row.profile}, recorder(t, &got, `{"status":1,"request":"0123"}`))
 		if task, err := c.Submit(t.Context(), r); err != nil || task != "0123" {
 			t.Fatalf("%+v: %q, %v", row.id, task, err)
 		}
@@ -105,7 +114,7 @@ func TestFieldsOfEachType(t *testing.T) {
 		if fields, err := url.ParseQuery(got[0].body); err != nil || !reflect.DeepEqual(fields, want) {
 			t.Errorf("%s %+v sends\n%v, want\n%v", row.profile, row.id, fields, want)
 		}
-		c, _ = newServedClient(t, targets.Provider{Protocol: targets.ProtocolCreateTask, Profile: row.profile}, recorder(t, &got, `{"errorId":0,"taskId":5}`))
+		c, _ = newServedClient(t, targets.Provider{Protocol: targets.ProtocolCreateTask, Service: row.profile}, recorder(t, &got, `{"errorId":0,"taskId":5}`))
 		if _, err := c.Submit(t.Context(), r); err != nil {
 			t.Fatalf("%+v: %v", row.id, err)
 		}
@@ -195,7 +204,7 @@ func TestSolutionsOfEachType(t *testing.T) {
 		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"token":"03AF"}}`, Unreadable, nil, ""},
 		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":"a"}`, Unreadable, nil, ""},
 	} {
-		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Profile: twoCaptcha})
+		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Service: twoCaptcha})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(context.Background(), "1", captcha.Identity{Type: row.kind})
 		if got := resultWord(s.Token, err); got != row.want || agentOf(s) != row.agent {
@@ -224,7 +233,7 @@ func TestSolutionsTravelWhole(t *testing.T) {
 		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":1e19}}`, ""},
 		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":-5,"né":"ü"}}`, `{"né":"ü"}`},
 	} {
-		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Profile: twoCaptcha})
+		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Service: twoCaptcha})
 		says(http.StatusOK, row.reply)
 		s, err := c.Poll(t.Context(), "1", captcha.Identity{Type: captcha.HCaptcha})
 		if err != nil || s.Token != "P1_x" || string(s.Extra) != row.extra {

@@ -157,7 +157,7 @@ func (s *simulation) fill(ctx context.Context, c *cli.Console, flags *pflag.Flag
 		HitRate: targets.DefaultHitRate, MissCost: targets.DefaultMissCost}
 	// As in the daemon, the provider's poll times determine the assumed lead time before the first
 	// solve.
-	p := targets.Provider{Protocol: targets.ProtocolInPHP, Profile: "generic"}
+	p := targets.Provider{Protocol: targets.ProtocolInPHP}
 	t.Identity.Type = captcha.RecaptchaV2
 	switch {
 	case s.target != "":

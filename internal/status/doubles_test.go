@@ -93,7 +93,7 @@ func newTarget(name string) targets.Target {
 func newSet(list ...targets.Target) *targets.Set {
 	return &targets.Set{
 		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
-		Providers: []targets.Provider{{Name: "solver", Protocol: targets.ProtocolInPHP, Profile: "generic", Concurrency: 20, CallbackURL: "https://poold.example.com"}},
+		Providers: []targets.Provider{{Name: "solver", Protocol: targets.ProtocolInPHP, Concurrency: 20, CallbackURL: "https://poold.example.com"}},
 		Targets:   list,
 	}
 }

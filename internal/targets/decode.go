@@ -289,10 +289,10 @@ func (at *place) list(dst reflect.Value) {
 		item := &place{r: at.r, parent: at, node: node, line: node.Line, column: node.Column, tag: at.tag}
 		item.path = fmt.Sprintf("%s[%d]", at.path, i)
 		for k := 0; node.Kind == yaml.MappingNode && k+1 < len(node.Content); k += 2 {
-			name := node.Content[k+1]
-			if node.Content[k].Value == "name" && name.Kind == yaml.ScalarNode && name.Value != "" && !strings.Contains(name.Value, "${") {
+			key, name := node.Content[k].Value, node.Content[k+1]
+			names := key == "name" || key == "service" && strings.HasSuffix(item.path, "]") // a provider's default name
+			if names && name.Kind == yaml.ScalarNode && name.Value != "" && !strings.Contains(name.Value, "${") {
 				item.path = at.path + "." + pathPart(name.Value)
-				break
 			}
 		}
 		at.items = append(at.items, item)

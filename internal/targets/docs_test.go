@@ -35,7 +35,7 @@ type documentedKey struct {
 // The phrases of a comment that have a meaning.
 var (
 	rangePhrase   = regexp.MustCompile(`\b([0-9][0-9.]*[a-z]*) to ([0-9][0-9.]*[a-z]*)\.(?: |$)`)
-	wordsPhrase   = regexp.MustCompile(`One of ([a-z0-9_, ]+)\.`)
+	wordsPhrase   = regexp.MustCompile(`One of ([a-z0-9_, -]+)\.`)
 	defaultPhrase = regexp.MustCompile(`Default: (\S+)\.(?: |$)`)
 )
 

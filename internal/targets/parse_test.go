@@ -112,6 +112,13 @@ func TestMissingKeysAreInherited(t *testing.T) {
 	warm := func(s *Set) any { return s.Targets[0].Warm }
 	withheld := func(s *Set) any { return s.Targets[0].Withheld && s.Targets[0].Halted() != "" }
 	price := func(s *Set) any { return s.Providers[0].Price }
+	service := func(s *Set) any {
+		p := s.Providers[0]
+		return fmt.Sprint(p.Name, " ", p.Service, " ", p.Protocol, " ", p.URL, " ", p.Balance)
+	}
+	ofService := func(keys string) string {
+		return strings.Replace(minimal(), `name: acme, url: "https://solver.example.com", key: k1`, "key: k, "+keys, 1)
+	}
 	for _, tc := range []struct {
 		text string
 		show func(*Set) any
@@ -152,6 +159,14 @@ func TestMissingKeysAreInherited(t *testing.T) {
 		{minimal("simulated_only: true"), withheld, true},
 		{minimal("simulated_only: false"), withheld, false},
 		{withoutProvider("simulated_only: true"), withheld, false},
+
+		{ofService("service: captchaai"), service, "captchaai captchaai in_php https://ocr.captchaai.com false"},
+		{ofService("service: 2captcha"), service, "2captcha 2captcha in_php https://2captcha.com true"},
+		{ofService("service: 2captcha, protocol: create_task"), service, "2captcha 2captcha create_task https://api.2captcha.com true"},
+		{ofService("service: anti-captcha"), service, "anti-captcha anti-captcha create_task https://api.anti-captcha.com true"},
+		{ofService("service: capmonster"), service, "capmonster capmonster create_task https://api.capmonster.cloud true"},
+		{ofService("service: capsolver, name: mine, url: 'http://127.0.0.1:1/', balance: false"), service, "mine capsolver create_task http://127.0.0.1:1 false"},
+		{minimal(), service, "acme  in_php https://solver.example.com false"},
 
 		{minimal(), price, unknownPrices},
 		{withProviderKeys("price_per_1000: 0"), price, Prices{}},

@@ -19,19 +19,38 @@ const (
 )
 
 func (p *Provider) preset() {
-	*p = Provider{Protocol: ProtocolInPHP, Profile: "generic", Concurrency: 20, Timeout: defaultTimeout, CallbackDelay: 10 * time.Second, Price: unknownPrices}
+	*p = Provider{Protocol: ProtocolInPHP, Concurrency: 20, Timeout: defaultTimeout, CallbackDelay: 10 * time.Second, Price: unknownPrices}
+}
+
+// services has the addresses of each service, by protocol.
+var services = map[string]map[Protocol]string{
+	"captchaai":    {ProtocolInPHP: "https://ocr.captchaai.com"},
+	"2captcha":     {ProtocolInPHP: "https://2captcha.com", ProtocolCreateTask: "https://api.2captcha.com"},
+	"anti-captcha": {ProtocolCreateTask: "https://api.anti-captcha.com"},
+	"capmonster":   {ProtocolCreateTask: "https://api.capmonster.cloud"},
+	"capsolver":    {ProtocolCreateTask: "https://api.capsolver.com"},
 }
 
 func (p *Provider) validate(at *place) {
+	if addresses, known := services[p.Service]; known {
+		if addresses[p.Protocol] == "" && !at.has("protocol") {
+			p.Protocol = ProtocolCreateTask
+		}
+		at.rule(addresses[p.Protocol] != "", "protocol", "is not spoken by %s: remove this line, or service", p.Service)
+		p.Name, p.URL = cmp.Or(p.Name, p.Service), cmp.Or(p.URL, addresses[p.Protocol])
+		p.Balance = p.Balance || !at.has("balance") && p.Service != "captchaai"
+	}
 	at.form("name", `^[a-z0-9][a-z0-9-]{0,30}$`, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
-	at.require("name")
-	valid := at.ok("protocol")
-	if simulated := p.Protocol == ProtocolSimulated; simulated && valid {
-		for _, name := range []string{"profile", "url", "key", "balance", "callback_url"} {
+	at.rule(p.Name != "" || at.has("name") || !at.ok("service"), "name", "is missing")
+	switch simulated := p.Protocol == ProtocolSimulated; {
+	case !at.ok("protocol", "service"):
+	case simulated:
+		for _, name := range []string{"url", "key", "balance", "callback_url"} {
 			at.warnIf(true, name, "is not used with protocol: simulated")
 		}
-	} else if valid {
-		at.require("url", "key")
+	default:
+		at.require("key")
+		at.rule(p.URL != "", "url", "is missing: give the address, or service")
 	}
 	p.checkAddresses(at)
 	at.warnIf(p.Protocol != ProtocolSimulated && p.PollInterval < time.Second, "poll_interval", "is very short: services require seconds between two polls and ban faster clients")
@@ -45,7 +64,7 @@ func (p *Provider) validate(at *place) {
 		at.warnIf(p.CallbackURL == "" && at.ok("callback_url"), name, "is not used without callback_url")
 	}
 	if p.Protocol == ProtocolSimulated {
-		p.URL, p.Key, p.Profile, p.Balance, p.CallbackURL = "", "", "generic", false, ""
+		p.URL, p.Key, p.Balance, p.CallbackURL = "", "", false, ""
 	}
 }
 
@@ -55,8 +74,8 @@ func (p *Provider) checkAddresses(at *place) {
 	p.URL = strings.TrimRight(p.URL, "/")
 	at.rule(!method.MatchString(p.URL), "url", "must be the base address, without in.php, createTask and the like")
 	at.warnIf(unencrypted(p.URL), "url", "http sends the account's key unencrypted: use https")
-	if m := serviceHost.FindStringSubmatch(p.URL); m != nil && at.ok("profile") {
-		at.warnIf(p.Profile != m[1], "url", "is an address of %s: with another profile its error codes are misunderstood, so set profile: %[1]s", m[1])
+	if m := serviceHost.FindStringSubmatch(p.URL); m != nil && at.ok("service") {
+		at.warnIf(p.Service != m[1], "url", "is an address of %s: with another service its error codes are misunderstood, so set service: %[1]s", m[1])
 	}
 	at.warnIf(strings.HasPrefix(p.Key.Reveal(), "$"), "key", "begins with a $ and may be meant as a variable: write ${NAME}")
 	const callback = "callback_url"
@@ -87,8 +106,8 @@ func addressFault(address, userRule, queryRule string) string {
 	return ""
 }
 
-// serviceHost matches an address of a service that has a profile of its own.
-var serviceHost = regexp.MustCompile(`^https?://(?:[^/]*\.)?(2captcha|captchaai)\.com(?:[:/]|$)`)
+// serviceHost matches an address of a known service.
+var serviceHost = regexp.MustCompile(`^https?://(?:[^/]*\.)?(captchaai|2captcha|anti-captcha|capmonster|capsolver)\.(?:com|cloud)(?:[:/]|$)`)
 
 // method matches an address whose last segment is a method of a protocol.
 var method = regexp.MustCompile(`/(in\.php|res\.php|createTask|getTaskResult)$`)

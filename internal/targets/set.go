@@ -179,14 +179,15 @@ const (
 // compared with ==. Names are unique, and URLs have no final slash. A simulated provider is the
 // only provider of a Set and has an empty URL and Key.
 type Provider struct {
-	// A name of your choice. Required.
+	// A name of your choice. Without it: the service.
 	Name string `yaml:"name"`
+	// The service, whose address, protocol, codes and pace poold knows. One of captchaai, 2captcha, anti-captcha,
+	// capmonster, capsolver. Without it: another one, at url.
+	Service string `yaml:"service" oneof:"captchaai 2captcha anti-captcha capmonster capsolver"`
 	// The protocol: in_php (in.php and res.php), create_task, or simulated, whose tokens no site
-	// accepts. One of in_php, create_task, simulated. Default: in_php.
+	// accepts. One of in_php, create_task, simulated. Without it: the service's, or else in_php.
 	Protocol Protocol `yaml:"protocol" oneof:"in_php create_task simulated"`
-	// What the service's error codes mean. One of captchaai, 2captcha, generic. Default: generic.
-	Profile string `yaml:"profile" oneof:"captchaai 2captcha generic"`
-	// Base address of the service, without in.php; needed, except for simulated.
+	// Base address, without in.php; needed without service, except for simulated. Without it: the service's.
 	URL string `yaml:"url" nonempty:"true"`
 	// The account's key; needed, except for simulated. A provider with an empty key is left out.
 	Key captcha.Secret `yaml:"key"`
@@ -199,7 +200,8 @@ type Provider struct {
 	PollInterval time.Duration `yaml:"poll_interval" range:"50ms to 24h"`
 	// A task older than this is abandoned; must exceed first_poll. 50ms to 24h. Default: 3m.
 	Timeout time.Duration `yaml:"timeout" range:"50ms to 24h"`
-	// Whether the account's balance is read, at most once a minute.
+	// Whether the account's balance is read, at most once a minute. Without it: true for all services but captchaai,
+	// which sells threads.
 	Balance bool `yaml:"balance"`
 	// Where the service reaches this daemon from outside, without /callback. Empty: polling only.
 	CallbackURL string `yaml:"callback_url"`

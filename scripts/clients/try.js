@@ -14,7 +14,7 @@ const stranger = "f".repeat(32);
 const headers = { Authorization: "Bearer " + key };
 const config = (service, tls) => `
 server: {keys: [{name: clients, key: ${key}, scopes: [token, solve, status, admin]}], tls: ${tls}}
-providers: [{name: service, protocol: in_php, profile: 2captcha, url: "${service}", key: k, first_poll: 100ms, poll_interval: 50ms}]
+providers: [{name: service, protocol: in_php, service: 2captcha, url: "${service}", key: k, first_poll: 100ms, poll_interval: 50ms}]
 budget: {per_day: 1000}
 solve: {owner: qa@example.com, pages: ["https://guests.example.com/*"], images: true, budget: {per_day: 100}}
 defaults: {owner: qa@example.com, depth: 6}

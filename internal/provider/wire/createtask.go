@@ -191,8 +191,9 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 	if name.Version != "" {
 		task["version"] = json.Number(name.Version)
 	}
-	if id.Enterprise && kind.EnterpriseTask != "" {
-		name.Name, service, id.Enterprise = kind.EnterpriseTask, "enterprise", false
+	ending := map[bool]string{true: "TaskProxyLess", false: "TaskProxyless"}[service == "capsolver"]
+	if id.Enterprise && (kind.EnterpriseTask || service == "capsolver") {
+		name.Name, service, id.Enterprise = name.Name+"Enterprise", "enterprise", false
 	}
 	for _, field := range kind.Fields {
 		for _, path := range captcha.Sent(field.CreateTask, service) {
@@ -212,7 +213,7 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 			}
 		}
 	}
-	task["type"] = name.Name + "TaskProxyless"
+	task["type"] = name.Name + ending
 	if id.Proxy != "" || !kind.Has("pageurl") {
 		task["type"] = name.Name + "Task"
 	}

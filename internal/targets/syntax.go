@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -65,7 +64,7 @@ func documents(data []byte) (roots []*yaml.Node, err error) {
 type explanation struct{ part, text string }
 
 var explanations = []explanation{
-	{"',' or '", `the { or [ that opens here is not closed correctly: look for a missing bracket, comma or quote; write a reference as "${NAME}"`},
+	{"',' or '", `the { or [ that is open here is not closed correctly: look for a missing bracket, comma or quote; write a reference as "${NAME}"`},
 	{"could not find expected ':'", "the line has no `key: value`: add the colon and a space, or quote the text"},
 	{"unknown anchor", "an alias (*) is not read: quote a value that begins with *"},
 	{"mapping values are not allowed", "a colon and a space where no key may begin: indent the line like its neighbours, or quote the value"},
@@ -82,7 +81,6 @@ var explanations = []explanation{
 }
 
 var (
-	namedLine      = regexp.MustCompile(`line (\d+):`)
 	bareReference  = regexp.MustCompile(`[\[{].*[\s,\[{]\$\{`)
 	tabIndentation = regexp.MustCompile(`^ *\t`)
 )
@@ -92,19 +90,12 @@ var (
 func explain(data []byte, message string) *Problem {
 	i := slices.IndexFunc(explanations, func(e explanation) bool { return strings.Contains(message, e.part) })
 	lines := bytes.SplitAfter(bytes.TrimRight(data, "\n"), []byte("\n"))
-	// For most errors the library names only the start of the surrounding block. The wrong line is the first
-	// one with which the error occurs.
+	// The library names only the start of the surrounding block. The wrong line is the first one with which the error
+	// occurs.
 	line := 1 + sort.Search(len(lines)-1, func(n int) bool {
 		_, err := documents(bytes.Join(lines[:n+1], nil))
 		return err != nil && err.Error() == message
 	})
-	if named := namedLine.FindStringSubmatch(message); named != nil && i < 2 {
-		line, _ = strconv.Atoi(named[1])
-		if i == 0 {
-			line++ // the library's line is one less than the line with the bracket
-		}
-		line = max(1, min(line, len(lines)))
-	}
 	problem := &Problem{Line: line, Text: explanations[i].text}
 	if text := lines[line-1]; i == 0 && bareReference.Match(text) {
 		problem.Text = `a reference inside { } or [ ] must be quoted: "${NAME}"`

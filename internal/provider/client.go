@@ -13,7 +13,6 @@ import (
 
 	"poold/internal/backoff"
 	"poold/internal/captcha"
-	"poold/internal/provider/wire"
 	"poold/internal/targets"
 )
 
@@ -200,7 +199,7 @@ const (
 func (c *Client) call(ctx context.Context, action string, q query, id captcha.Identity) (answer, error) {
 	q.action, q.identity = action, id
 	q.hide = append(q.hide, c.cfg.Key, id.Proxy)
-	if p, ok := wire.SplitProxy(id.Proxy.Reveal()); ok {
+	if p, ok := captcha.SplitProxy(id.Proxy); ok {
 		q.hide = append(q.hide, captcha.Secret(p.Password))
 	}
 	a, err := c.exchange(ctx, q)

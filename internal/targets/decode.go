@@ -47,14 +47,6 @@ type place struct {
 	bad   bool     // the value or a value inside it is invalid
 }
 
-// A struct of the file may have these methods. preset sets the defaults, refuse says why a key is
-// not allowed in this section, and validate checks the rules of the section.
-type (
-	presetter interface{ preset() }
-	refuser   interface{ refuse(key string) string }
-	validator interface{ validate(at *place) }
-)
-
 // fail reports a problem that makes the file invalid.
 func (at *place) fail(format string, args ...any) {
 	for p := at; p != nil; p = p.parent {
@@ -172,14 +164,16 @@ func (at *place) decode(dst reflect.Value) {
 	}
 }
 
-// section decodes a mapping with known keys into a struct. A null value is a section without keys.
+// section decodes a mapping with known keys into a struct. A null value is a section without keys. The struct may have
+// these methods: preset sets the defaults, refuse says why a key is not allowed in this section, and validate checks the
+// rules of the section.
 func (at *place) section(dst reflect.Value) {
 	value := dst.Addr().Interface()
-	if p, is := value.(presetter); is {
+	if p, is := value.(interface{ preset() }); is {
 		p.preset()
 	}
 	var refuse func(string) string
-	if r, is := value.(refuser); is {
+	if r, is := value.(interface{ refuse(key string) string }); is {
 		refuse = r.refuse
 	}
 	keys := keysOf(dst.Type())
@@ -187,7 +181,7 @@ func (at *place) section(dst reflect.Value) {
 		item.tag = keys.fields[i].Tag
 		item.decode(dst.FieldByIndex(keys.fields[i].Index))
 	})
-	if v, is := value.(validator); is && at.read {
+	if v, is := value.(interface{ validate(at *place) }); is && at.read {
 		v.validate(at)
 	}
 }

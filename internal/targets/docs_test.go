@@ -98,7 +98,7 @@ func documented(kind reflect.Type, comments map[string]string) (keys []documente
 		return keys
 	}
 	refuse := func(string) string { return "" }
-	if r, is := reflect.New(kind).Interface().(refuser); is {
+	if r, is := reflect.New(kind).Interface().(interface{ refuse(key string) string }); is {
 		refuse = r.refuse
 	}
 	owner := kind.Name()

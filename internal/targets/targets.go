@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"regexp"
 	"slices"
@@ -212,7 +211,7 @@ func checkIdentity(at *place, id *captcha.Identity) {
 	at.check("pageurl", addressFault(id.Pageurl, "must not hold a user and password", ""))
 	at.form("api_server", `^[A-Za-z0-9.-]{1,253}$`, "a host's name such as api-na.geetest.com")
 	at.form("language", `^[a-z]{2}$`, "a code of ISO 639-1 such as en")
-	at.check("proxy", proxyFault(id.Proxy.Reveal()))
+	at.check("proxy", proxyFault(id.Proxy))
 	at.rule(id.Proxy == "" || at.given("proxy_type"), "proxy", "needs proxy_type: http, https, socks4 or socks5")
 	at.rule(!at.has("proxy_type") || at.given("proxy"), "proxy_type", "needs proxy: remove it, or give host:port")
 	if id.Proxy == "" {
@@ -220,20 +219,15 @@ func checkIdentity(at *place, id *captcha.Identity) {
 	}
 }
 
-var proxyUser = regexp.MustCompile(`^[^:]+:.*@`)
-
 // proxyFault returns the rule that the address of a proxy violates. It does not quote the address,
 // because it may contain a password.
-func proxyFault(address string) string {
+func proxyFault(address captcha.Secret) string {
 	const form = "must be host:port or user:password@host:port"
-	if strings.Contains(address, "://") {
-		return form + ": the scheme before :// belongs under proxy_type"
-	}
-	host, port, err := net.SplitHostPort(proxyUser.ReplaceAllString(address, ""))
-	if address != "" && (err != nil || host == "" || strings.Contains(host, "@") || !isPort(port) || strings.Trim(port, "0") == "") {
-		return form
-	}
-	return ""
+	_, ok := captcha.SplitProxy(address)
+	return first(
+		fault{strings.Contains(address.Reveal(), "://"), form + ": the scheme before :// belongs under proxy_type"},
+		fault{!ok && address != "", form},
+	)
 }
 
 // checkRefill checks the rules between the keys that control the refill of a target.

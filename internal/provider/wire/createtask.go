@@ -122,16 +122,15 @@ func (b *tasksRequest) order() Order {
 		known = append(known, strings.ToLower(name))
 	}
 	id.Enterprise = id.Enterprise || enterprise
-	proxy := Proxy{
-		Kind: get("proxyType"), Address: get("proxyAddress"), Port: json.Number(get("proxyPort")),
-		Login: get("proxyLogin"), Password: get("proxyPassword"),
+	proxy := captcha.Proxy{
+		Address: get("proxyAddress"), Port: json.Number(get("proxyPort")), Login: get("proxyLogin"), Password: get("proxyPassword"),
 	}
-	switch {
-	case proxy == Proxy{}:
+	switch proxyType := get("proxyType"); {
+	case proxyType == "" && proxy == captcha.Proxy{}:
 	case proxyless || !onPage:
 		o.Undone = append(o.Undone, "proxyAddress")
 	default:
-		id.Proxy, id.ProxyType = captcha.Secret(proxy.text()), strings.ToLower(proxy.Kind)
+		id.Proxy, id.ProxyType = proxy.Text(), strings.ToLower(proxyType)
 	}
 	if !onPage {
 		o.readPicture(base64.StdEncoding.DecodeString(get("body")))
@@ -218,7 +217,7 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 		task["type"] = name.Name + "Task"
 	}
 	if id.Proxy != "" {
-		p, valid := SplitProxy(id.Proxy.Reveal())
+		p, valid := captcha.SplitProxy(id.Proxy)
 		if !valid {
 			return nil, errors.New("the proxy is not [user:password@]host:port")
 		}

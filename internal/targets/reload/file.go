@@ -38,7 +38,7 @@ type File struct {
 	// mu guards the fields below, and orders the attempts, so that an older Set cannot replace a newer one.
 	mu      sync.Mutex
 	refused string            // why the last attempt was refused; "" = not refused
-	remarks targets.Problems  // changes in the file that need a restart
+	good    targets.Status    // the Status of the Set in use
 	used    map[string]uint64 // the digests of the files of the Set in use, by path; nil before the first
 	tried   map[string]uint64 // those of the files of the last attempt
 
@@ -86,7 +86,8 @@ func (f *File) Load() (*targets.Set, error) {
 	}
 	f.used = f.tried
 	f.warn(set, nil)
-	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true})
+	f.good = targets.Status{LoadedAt: time.Now(), OK: true}
+	f.publish(set, f.good)
 	return set, nil
 }
 
@@ -102,11 +103,11 @@ func (f *File) Status() targets.Status { return f.state.Load().status }
 func (f *File) Reload(ctx context.Context, by string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	old, loaded := f.Current(), f.Status().LoadedAt
+	old := f.Current()
 	if maps.Equal(f.digests(f.used), f.used) {
 		if f.refused != "" {
 			f.refused = ""
-			f.publish(old, targets.Status{LoadedAt: loaded, OK: true, Problems: f.remarks})
+			f.publish(old, f.good)
 			f.log.Info("the configuration file matches the configuration in use again")
 			f.Report(Outcome{By: by, From: old.Digest, To: old.Digest})
 		}
@@ -118,7 +119,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 		remarks, err = set.KeepRestartOnly(old, f.path)
 	}
 	if err != nil {
-		f.publish(old, targets.Status{LoadedAt: loaded, Problems: problemsOf(err)})
+		f.publish(old, targets.Status{LoadedAt: f.good.LoadedAt, Problems: problemsOf(err)})
 		if text := err.Error(); text != f.refused {
 			f.refused = text
 			f.log.Error("the configuration was refused, the last good one stays in use", "err", err)
@@ -132,8 +133,8 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	f.publish(&keysFirst, f.Status())
 	// The Set must be applied completely, even if the caller hangs up.
 	f.Apply(context.WithoutCancel(ctx), set)
-	f.refused, f.remarks, f.used = "", remarks, f.tried
-	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
+	f.refused, f.used, f.good = "", f.tried, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks}
+	f.publish(set, f.good)
 	changes := changesBetween(old, set)
 	f.log.Info("the configuration was applied", attributes(changes)...)
 	f.Report(Outcome{By: by, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})

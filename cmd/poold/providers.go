@@ -24,8 +24,9 @@ type providers struct {
 // newProviders returns the clients of no Set. The built-in provider solves quickly, so that a first trial of poold does
 // not take long.
 func newProviders(observe func(provider string) func(action, outcome string)) *providers {
-	quick := simulated.Options{Median: 5 * time.Second, Sigma: simulated.DefaultSigma, Min: 2 * time.Second, Max: 20 * time.Second, FailShare: 0.05}
-	return &providers{observe: observe, simulated: simulated.New(quick)}
+	return &providers{observe: observe, simulated: simulated.New(simulated.Options{
+		Median: 5 * time.Second, Sigma: 0.45, Min: 2 * time.Second, Max: 20 * time.Second, FailShare: 0.05, Balance: 600, Keep: 5 * time.Minute,
+	})}
 }
 
 // entries returns the list of providers for the buyer.

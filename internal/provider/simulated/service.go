@@ -12,10 +12,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-const (
-	price          = "0.00299"
-	defaultBalance = 600
-)
+const price = "0.00299"
 
 // Service is a simulated solving service with one account. All methods are safe for concurrent use.
 type Service struct {
@@ -29,7 +26,6 @@ type Service struct {
 
 // New returns a service. It starts no goroutine.
 func New(opts Options) *Service {
-	opts = opts.withDefaults()
 	seed := cmp.Or(opts.Seed, rand.Uint64()) //nolint:gosec // not a secret
 	lots := randomOf(seed)
 	last := 1_000_000_000 + lots.Int64N(8_000_000_000) // a random number of ten digits, like the ids of real services

@@ -51,6 +51,13 @@ type Options struct {
 	Faults     []Fault // the faults in force at the start; SetFaults replaces them
 }
 
+// The lead times, unless Options has others.
+const (
+	usualMedian = 18 * time.Second
+	usualMin    = 6 * time.Second
+	usualMax    = 120 * time.Second
+)
+
 // Service is a simulated service. All its methods are safe for concurrent use.
 type Service struct {
 	core *simulated.Service
@@ -67,7 +74,10 @@ type Service struct {
 
 // New returns a service. It starts no goroutine.
 func New(o Options) *Service {
-	o.Seed = cmp.Or(o.Seed, rand.Uint64())
+	o.Seed, o.Balance = cmp.Or(o.Seed, rand.Uint64()), cmp.Or(o.Balance, 600)
+	if o.Median == 0 && o.Sigma == 0 && o.Min == 0 && o.Max == 0 {
+		o.Median, o.Sigma, o.Min, o.Max = usualMedian, 0.45, usualMin, usualMax
+	}
 	s := &Service{opts: o, calls: map[Action]int{}, pinged: map[int64]int{}}
 	s.core = simulated.New(simulated.Options{
 		Key: o.Key, Median: o.Median, Min: o.Min, Max: o.Max, Sigma: o.Sigma, Balance: o.Balance, Threads: o.Threads,

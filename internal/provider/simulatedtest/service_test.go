@@ -76,11 +76,11 @@ func TestLeadTimesFollowTheDistribution(t *testing.T) {
 	failed := 0
 	for _, sale := range s.Sold() {
 		lead := sale.Due.Sub(sale.At)
-		if lead < simulated.DefaultMin || lead > simulated.DefaultMax {
+		if lead < usualMin || lead > usualMax {
 			t.Fatalf("a lead time of %v", lead)
 		}
 		leads = append(leads, lead)
-		d := math.Log(float64(lead) / float64(simulated.DefaultMedian))
+		d := math.Log(float64(lead) / float64(usualMedian))
 		spread += d * d
 		if sale.Failed {
 			failed++
@@ -154,10 +154,10 @@ func TestLedger(t *testing.T) {
 	})
 }
 
-// The service of the daemon forgets a task five minutes after its due time.
+// A service forgets a task some time after its due time.
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := simulated.New(simulated.Options{Median: 10 * time.Second})
+		s := simulated.New(simulated.Options{Median: 10 * time.Second, Keep: 5 * time.Minute})
 		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, reply := s.Answer(r)
 			_, _ = w.Write(reply.Body)

@@ -37,13 +37,12 @@ type place struct {
 	tag reflect.StructTag
 
 	line, column int               // of the key, or of the item of a list
-	keys         map[string]*place // the values of a section
+	keys         map[string]*place // the values of a section; nil if it is neither a mapping nor null
 	items        []*place          // the values of a list
 	defaults     *place            // the section from which missing keys are inherited; nil = none
 
 	value string   // a scalar, with replaced references
 	names []string // the references of the scalar: names of variables, or file: and a path
-	read  bool     // the value is a mapping or null, and the field keys is complete
 	bad   bool     // the value or a value inside it is invalid
 }
 
@@ -181,7 +180,7 @@ func (at *place) section(dst reflect.Value) {
 		item.tag = keys.fields[i].Tag
 		item.decode(dst.FieldByIndex(keys.fields[i].Index))
 	})
-	if v, is := value.(interface{ validate(at *place) }); is && at.read {
+	if v, is := value.(interface{ validate(at *place) }); is && at.keys != nil {
 		v.validate(at)
 	}
 }
@@ -214,7 +213,6 @@ func (at *place) entries(known []string, refuse func(key string) string, visit f
 	if refuse == nil {
 		refuse = func(string) string { return "" }
 	}
-	at.keys = map[string]*place{}
 	at.mapping(known[0]+": …", func(key string, item *place) {
 		i, why := slices.Index(known, key), refuse(key)
 		if why == "" && i < 0 {
@@ -248,7 +246,7 @@ func (at *place) mapping(example string, visit func(key string, item *place)) {
 	) {
 		return
 	}
-	at.read = true
+	at.keys = map[string]*place{}
 	lines := make(map[string]int, len(at.node.Content)/2)
 	for i := 0; i+1 < len(at.node.Content); i += 2 {
 		key := at.node.Content[i]

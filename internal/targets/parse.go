@@ -52,7 +52,7 @@ func (r *reader) readFile(data []byte) *Set {
 	f := new(file)
 	top := &place{r: r, node: node, line: node.Line}
 	top.decode(reflect.ValueOf(f).Elem())
-	if !top.read {
+	if top.keys == nil {
 		return nil // the file is not a mapping of sections
 	}
 	top.require("targets")
@@ -75,7 +75,7 @@ func (r *reader) readFile(data []byte) *Set {
 		set.readTargets(targets, top.at("defaults"), Target(f.Defaults))
 	}
 	set.Server.checkKeys(top.at("server"), set)
-	if solve := top.at("solve"); solve.read {
+	if solve := top.at("solve"); solve.keys != nil {
 		set.Solve.checkAgainst(set, solve, top.at("defaults"), f.Defaults.Owner)
 	}
 	set.warnUnusual(top)
@@ -86,7 +86,6 @@ func (r *reader) readFile(data []byte) *Set {
 // readTargets decodes the targets over the defaults, and compares their identities.
 func (s *Set) readTargets(at, inherited *place, defaults Target) {
 	names := 0
-	at.keys = map[string]*place{}
 	byID := map[captcha.ID]*place{}
 	at.mapping("staging-login: …", func(name string, item *place) {
 		names++
@@ -107,7 +106,7 @@ func (s *Set) readTargets(at, inherited *place, defaults Target) {
 		at.keys[name] = item
 		s.Targets = append(s.Targets, t)
 	})
-	if at.read && names == 0 && !at.bad {
+	if at.keys != nil && names == 0 && !at.bad {
 		// A daemon without targets does nothing, so such a file was probably truncated.
 		at.fail("has no target: add at least one, with paused: true to buy nothing")
 	}

@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed" // pools.schema.json
 	"encoding/hex"
@@ -68,9 +69,7 @@ func (r *reader) readFile(data []byte) *Set {
 		set.Redis.URL = "" // unknown, so that rules about it report nothing
 	}
 	set.checkProviders(top.at("providers"))
-	if f.Defaults.ProvidersPolicy == "" {
-		f.Defaults.ProvidersPolicy = set.ProvidersPolicy
-	}
+	f.Defaults.ProvidersPolicy = cmp.Or(f.Defaults.ProvidersPolicy, set.ProvidersPolicy)
 	if targets := top.at("targets"); targets.node != nil && !targets.bad {
 		set.readTargets(targets, top.at("defaults"), Target(f.Defaults))
 	}
@@ -85,10 +84,8 @@ func (r *reader) readFile(data []byte) *Set {
 
 // readTargets decodes the targets over the defaults, and compares their identities.
 func (s *Set) readTargets(at, inherited *place, defaults Target) {
-	names := 0
 	byID := map[captcha.ID]*place{}
 	at.mapping("staging-login: …", func(name string, item *place) {
-		names++
 		if !IsName(name) {
 			item.fail("a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit")
 		}
@@ -106,7 +103,7 @@ func (s *Set) readTargets(at, inherited *place, defaults Target) {
 		at.keys[name] = item
 		s.Targets = append(s.Targets, t)
 	})
-	if at.keys != nil && names == 0 && !at.bad {
+	if at.keys != nil && len(at.node.Content) == 0 {
 		// A daemon without targets does nothing, so such a file was probably truncated.
 		at.fail("has no target: add at least one, with paused: true to buy nothing")
 	}

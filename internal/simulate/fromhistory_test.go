@@ -1,10 +1,15 @@
 package simulate
 
 import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -51,5 +56,37 @@ func TestFromHistory(t *testing.T) {
 		if !reflect.DeepEqual(got, want) || first.Format(time.RFC3339Nano) != "2026-01-02T03:04:10.5Z" || !reflect.DeepEqual(asked, []string{"", "older"}) {
 			t.Errorf("target %q: %v from %v, cursors %q", target, got, first, asked)
 		}
+	}
+}
+
+// The plot has a bar for each period with requests, and says how many found a token.
+func TestPlot(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.svg")
+	var printed strings.Builder
+	command := Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: &printed, Stderr: io.Discard})
+	command.SetArgs(strings.Fields("--depth 5 --demand timer:60s --length 1h --json --plot " + file))
+	testkit.NoError(t, command.ExecuteContext(t.Context()))
+	var result struct{ Requests, Hits int }
+	testkit.NoError(t, json.Unmarshal([]byte(printed.String()), &result))
+	picture, err := os.ReadFile(file)
+	testkit.NoError(t, err)
+	var green int
+	for d := xml.NewDecoder(strings.NewReader(string(picture))); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		testkit.NoError(t, err)
+		start, _ := token.(xml.StartElement)
+		attributes := map[string]string{}
+		for _, a := range start.Attr {
+			attributes[a.Name.Local] = a.Value
+		}
+		if attributes["fill"] == "#393" && attributes["height"] != "0.0" {
+			green++
+		}
+	}
+	if title := fmt.Sprintf(">%d requests", result.Requests); green != result.Hits || green < 50 || !strings.Contains(string(picture), title) {
+		t.Errorf("%d green bars for %d hits of %d requests", green, result.Hits, result.Requests)
 	}
 }

@@ -33,7 +33,7 @@ const (
 
 // simulation holds the flags of `poold simulate`.
 type simulation struct {
-	config, target, trace, demand, history string
+	config, target, trace, demand, history, plot string
 
 	length        time.Duration
 	solves        policy.Solves
@@ -73,6 +73,8 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.Float64Var(&s.price.per1000, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
+	flags.StringVar(&s.plot, "plot", "", "write an SVG `file` of the requests and the tokens of one run")
+	command.MarkFlagsMutuallyExclusive("plot", "compare")
 	command.MarkFlagsOneRequired("trace", "demand", "from-history")
 	command.MarkFlagsMutuallyExclusive("trace", "demand", "from-history")
 	s.daemon = cli.ClientFlags(command, c)
@@ -86,7 +88,7 @@ func Command(c *cli.Console) *cobra.Command {
 		Short: "replay demand against a refill policy",
 		Long:  "Replays a trace or a model of demand against a refill policy, in virtual time and without a provider.",
 		Example: "  poold simulate --target staging-login --trace requests.txt\n" +
-			"  poold simulate --target staging-login --from-history nightly --length 72h\n" +
+			"  poold simulate --target staging-login --from-history nightly --length 72h --plot run.svg\n" +
 			"  poold simulate --depth 5 --demand office:0.1 --compare",
 		Args: cobra.NoArgs,
 	}
@@ -116,9 +118,20 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 		}
 		return printRows(c.Stdout, rows, base.Params.MissCost, s.json)
 	}
+	picture := &plot{length: max(base.Length, base.Arrivals[len(base.Arrivals)-1]+policy.AfterLast)}
+	if s.plot != "" {
+		base.Watch = picture.watch
+	}
 	result, err := base.Run(ctx)
 	if err != nil {
 		return err
+	}
+	if s.plot != "" {
+		title := fmt.Sprintf("%d requests, %.1f %% found a token; %.3f bought per token served",
+			result.Requests, 100*result.HitRate, result.BoughtPerServed)
+		if err := os.WriteFile(s.plot, []byte(picture.svg(title)), 0o644); err != nil { //nolint:gosec // G306: a picture for everybody
+			return fmt.Errorf("writing the plot: %w", err)
+		}
 	}
 	spent := newMoney(result, s.price)
 	if s.json {

@@ -28,6 +28,7 @@ type replay struct {
 	concurrency int // maximum number of orders in flight
 	// solve draws the lead time and the outcome of the next order.
 	solve func() (lead float64, fails bool)
+	watch func(at float64, ready, orders int, r *Result) // nil = not watched
 
 	now    float64
 	look   float64   // time of the next decision without an event
@@ -145,6 +146,9 @@ func (r *replay) decide() {
 	}
 	r.result.PeakInFlight = max(r.result.PeakInFlight, len(r.orders))
 	r.result.PeakHeld = max(r.result.PeakHeld, len(r.tokens)+len(r.orders))
+	if r.watch != nil {
+		r.watch(r.now, len(r.tokens), len(r.orders), &r.result)
+	}
 	r.look = math.Inf(1)
 	if d.Next != Never {
 		r.look = r.now + max(d.Next.Seconds(), leastLook)

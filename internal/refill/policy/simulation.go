@@ -29,6 +29,9 @@ type Simulation struct {
 	Seed        uint64
 	// Progress is optional. It is called from time to time with the completed share.
 	Progress func(done float64)
+	// Watch is optional. It is called after each event with the time in seconds, the ready tokens, the orders in flight
+	// and the result so far.
+	Watch func(at float64, ready, orders int, r *Result)
 }
 
 // Result is the outcome of a Simulation. `poold simulate` prints it as JSON.
@@ -49,8 +52,8 @@ type Result struct {
 }
 
 const (
-	// afterLast is how many seconds a run continues at least after the last request.
-	afterLast = 600.0
+	// AfterLast is how many seconds a run continues at least after the last request.
+	AfterLast = 600.0
 	// A run calls Progress and checks ctx once in this number of steps.
 	progressEvery = 1024
 )
@@ -69,8 +72,8 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 	if r.start = s.Start; s.Start.IsZero() {
 		r.start = monday
 	}
-	r.solve = func() (float64, bool) { return s.Solves.Draw(random) }
-	length := max(s.Length, s.Arrivals[len(s.Arrivals)-1]+afterLast)
+	r.solve, r.watch = func() (float64, bool) { return s.Solves.Draw(random) }, s.Watch
+	length := max(s.Length, s.Arrivals[len(s.Arrivals)-1]+AfterLast)
 	for i, steps := 0, 0; i <= len(s.Arrivals); i++ {
 		next := length
 		if i < len(s.Arrivals) {

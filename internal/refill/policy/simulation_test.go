@@ -53,7 +53,7 @@ func TestBoughtADay(t *testing.T) {
 		for _, arrivals := range [][]float64{{36000, 36400}, {0, 590}, {0}} {
 			s.Arrivals, s.Length = arrivals, length
 			r := simulated(t, s)
-			tokens := max(length, arrivals[len(arrivals)-1]+afterLast) / 80
+			tokens := max(length, arrivals[len(arrivals)-1]+AfterLast) / 80
 			if math.Abs(float64(r.Bought)-tokens) > 3 || math.Abs(r.BoughtADay*80/daySeconds-1) > 0.2 {
 				t.Errorf("%v, length %g: %d bought, %g a day", arrivals, length, r.Bought, r.BoughtADay)
 			}

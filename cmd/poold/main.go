@@ -24,7 +24,7 @@ func main() {
 	// second signal therefore kills the process immediately.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	code := commands().Run(ctx, &cli.Console{Lookup: os.LookupEnv, Stdout: os.Stdout, Stderr: os.Stderr}, os.Args[1:])
+	code := commands().Run(ctx, &cli.Console{Lookup: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
@@ -34,7 +34,7 @@ func commands() cli.Program {
 	return cli.Program{
 		Version: version + ", commit " + commit() + ", " + runtime.Version(),
 		Serve:   newServe, HistoryInit: newHistoryInit,
-		Others: func(c *cli.Console) []*cobra.Command { return []*cobra.Command{check.Command(c), simulate.Command(c)} },
+		Others: func(c *cli.Console) []*cobra.Command { return []*cobra.Command{check.Command(c), check.Init(c), simulate.Command(c)} },
 	}
 }
 

@@ -23,9 +23,10 @@ const (
 	ExitNoToken = 3
 )
 
-// Console is the environment and the output of a command.
+// Console is the environment, the input and the output of a command.
 type Console struct {
 	Lookup func(string) (string, bool) // reads an environment variable
+	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
 }

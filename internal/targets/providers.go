@@ -2,6 +2,7 @@ package targets
 
 import (
 	"cmp"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -30,6 +31,9 @@ var services = map[string]map[Protocol]string{
 	"capmonster":   {ProtocolCreateTask: "https://api.capmonster.cloud"},
 	"capsolver":    {ProtocolCreateTask: "https://api.capsolver.com"},
 }
+
+// Services returns the words for a known service.
+func Services() []string { return slices.Sorted(maps.Keys(services)) }
 
 func (p *Provider) validate(at *place) {
 	if addresses, known := services[p.Service]; known {

@@ -90,7 +90,7 @@ func (t *Target) validate(at *place) {
 
 // oddSitekey returns why a site key is probably wrong, or "". The keys of tests and examples are short.
 func oddSitekey(t captcha.Type, key string) string {
-	google, cloudflare := strings.HasPrefix(key, "6L"), cloudflareKey.MatchString(key)
+	google, cloudflare := strings.HasPrefix(key, "6L"), IsTurnstileKey(key)
 	return first(
 		fault{strings.ContainsAny(key, `"'=<>`), "holds more than the key: give only the value of data-sitekey"},
 		fault{google && t != captcha.RecaptchaV2 && t != captcha.RecaptchaV3, fmt.Sprintf("looks like a key of reCAPTCHA, not of %s", t)},
@@ -98,6 +98,9 @@ func oddSitekey(t captcha.Type, key string) string {
 		fault{google && len(key) != 40, fmt.Sprintf("has %d characters, but a key of reCAPTCHA has 40: copy all of them", len(key))},
 	)
 }
+
+// IsTurnstileKey reports whether a site key has the form of those of Turnstile.
+func IsTurnstileKey(key string) bool { return cloudflareKey.MatchString(key) }
 
 var cloudflareKey = regexp.MustCompile(`^[0-3]x[0-9A-Za-z_-]{20}`)
 

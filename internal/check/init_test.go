@@ -1,0 +1,63 @@
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"poold/internal/cli"
+)
+
+// TestInit: flags and lines of the input answer the questions; a file is written only if it is valid and new.
+func TestInit(t *testing.T) {
+	const flags = "--service captchaai --page https://staging.example.com/login/ --sitekey 1x00000000000000000000AA --owner qa@example.com"
+	for name, c := range map[string]struct {
+		args, input string
+		printed     []string // parts of the output, the error and the file
+		err         string
+	}{
+		"answers": {"", "2captcha\n\nhttps://www.example.com/a?b=c\n6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI\nqa: \"team\"\n", []string{
+			`service: "2captcha"`, "key: ${TWOCAPTCHA_API_KEY}", "  www-a:\n", `type: "recaptcha_v2"`, `owner: "qa: \"team\""`, `pageurl: "https://www.example.com/a?b=c"`,
+			"export TWOCAPTCHA_API_KEY=…", "/pool/www-a/token",
+		}, ""},
+		"flags":      {flags, "\n", []string{"  staging-login:\n", `type: "turnstile"`, "FILE is valid"}, ""},
+		"a type":     {flags + " --type recaptcha_v3", "", []string{"recaptcha_v3", "warning: targets.staging-login.sitekey: looks like a key of turnstile"}, ""},
+		"hcaptcha":   {strings.Replace(flags, "1x00000000000000000000AA", "10000000-ffff-ffff-ffff-000000000001", 1), "", []string{`type: "hcaptcha"`}, ""},
+		"no answer":  {"", "captchaai\n", nil, "--page is missing"},
+		"the key":    {flags + " --key-variable 0123456789abcdef", "", nil, "is the name of a variable such as CAPTCHAAI_API_KEY, not the key"},
+		"a mistake":  {flags + " --type turnstyle", "", nil, "nothing was written: FILE:12: targets.staging-login.type: "},
+		"a service":  {strings.Replace(flags, "captchaai", "capcha", 1), "", nil, "service: must be captchaai, "},
+		"a used key": {flags + " --key-variable SIMULATED", "", []string{"next:\n  poold serve", "error  provider captchaai: "}, "live checks failed: 1"},
+	} {
+		path, out := filepath.Join(t.TempDir(), "pools.yaml"), new(strings.Builder)
+		run := func() error {
+			command := Init(&cli.Console{Lookup: func(name string) (string, bool) {
+				return map[string]string{"SIMULATED": "k", "HTTPS_PROXY": ""}[name], name == "SIMULATED"
+			}, Stdin: strings.NewReader(c.input), Stdout: out, Stderr: out})
+			command.SilenceErrors, command.SilenceUsage = true, true
+			command.SetArgs(append([]string{"--config", path}, strings.Split(strings.TrimSpace(c.args), " ")...))
+			if c.args == "" {
+				command.SetArgs([]string{"--config", path})
+			}
+			return command.ExecuteContext(t.Context())
+		}
+		err := run()
+		file, _ := os.ReadFile(path) // "" if there is none
+		all := strings.ReplaceAll(out.String(), path, "FILE") + string(file)
+		for _, part := range c.printed {
+			if !strings.Contains(all, part) {
+				t.Errorf("%s: %q is missing in\n%s", name, part, all)
+			}
+		}
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(strings.ReplaceAll(err.Error(), path, "FILE"), c.err) {
+			t.Errorf("%s: %v, want %q", name, err, c.err)
+		}
+		if written := len(file) > 0; written != (c.printed != nil) || strings.Contains(all, "0123456789abcdef") {
+			t.Errorf("%s: a file was written: %t\n%s", name, written, all)
+		}
+		if err := run(); c.printed != nil && (err == nil || !strings.Contains(err.Error(), "exists")) {
+			t.Errorf("%s: a second run: %v", name, err)
+		}
+	}
+}

@@ -34,7 +34,9 @@ func commands() cli.Program {
 	return cli.Program{
 		Version: version + ", commit " + commit() + ", " + runtime.Version(),
 		Serve:   newServe, HistoryInit: newHistoryInit,
-		Others: func(c *cli.Console) []*cobra.Command { return []*cobra.Command{check.Command(c), check.Init(c), simulate.Command(c)} },
+		Others: func(c *cli.Console) []*cobra.Command {
+			return []*cobra.Command{check.Command(c), check.Init(c), simulate.Command(c)}
+		},
 	}
 }
 

@@ -2,11 +2,11 @@ package check
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,10 +29,12 @@ func Command(c *cli.Console) *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	config := cli.ConfigFlag(command, c)
+	p := &printer{Console: c}
+	command.Flags().BoolVar(&p.json, "json", false, "print each line as a JSON object with class, file, line and text")
 	live := command.Flags().Bool("live", false, "also try Redis, PostgreSQL, DynamoDB and each provider's key, buying and changing nothing")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		ctx := command.Context()
-		set, err := load(c, *config)
+		set, err := load(p, *config)
 		if err != nil {
 			return err
 		}
@@ -41,51 +43,82 @@ func Command(c *cli.Console) *cobra.Command {
 			defer s.Close()
 		}
 		if err == nil {
-			err = c.Print(describe(set, *config))
+			err = p.print(describe(set, *config)...)
 		}
 		if err != nil || !*live {
 			return err
 		}
-		return checkLive(ctx, c, set, stores)
+		return checkLive(ctx, p, set, stores)
 	}
 	return command
 }
 
+// finding is one line of the output.
+type finding struct {
+	Class string `json:"class"` // error, warning, note or ok
+	File  string `json:"file,omitempty"`
+	Line  int    `json:"line,omitempty"`
+	Text  string `json:"text"`
+}
+
+// printer prints findings as text or as JSON.
+type printer struct {
+	*cli.Console
+
+	json bool
+}
+
+func (p *printer) print(findings ...finding) error {
+	for _, f := range findings {
+		line := targets.Problem{File: f.File, Line: f.Line, Text: f.Class + ": " + f.Text}.String()
+		if p.json {
+			text, err := json.Marshal(f)
+			if err != nil {
+				return fmt.Errorf("printing a finding: %w", err)
+			}
+			line = string(text)
+		}
+		if err := p.Print(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // load reads the file, or prints one line for each problem.
-func load(c *cli.Console, config string) (*targets.Set, error) {
-	set, err := reload.NewFile(config, c.Lookup, slog.New(slog.DiscardHandler)).Load()
+func load(p *printer, config string) (*targets.Set, error) {
+	set, err := reload.NewFile(config, p.Lookup, slog.New(slog.DiscardHandler)).Load()
 	if problems := (targets.Problems)(nil); errors.As(err, &problems) {
-		err = cmp.Or(c.Print(classed("error", problems)), fmt.Errorf("problems in %s: %d", config, len(problems)))
+		err = cmp.Or(p.print(classed("error", problems)...), fmt.Errorf("problems in %s: %d", config, len(problems)))
 	}
 	return set, err
 }
 
-// describe returns one line for each warning and fact about a valid file. Each line begins with its class.
-func describe(set *targets.Set, config string) string {
-	text := classed("warning", set.Warnings)
-	text += fmt.Sprintf("note: %s is valid; targets: %d, providers: %d\n", config, len(set.Targets), len(set.Providers))
+// describe returns each warning and fact about a valid file.
+func describe(set *targets.Set, config string) []finding {
+	findings := append(classed("warning", set.Warnings),
+		finding{Class: "note", Text: fmt.Sprintf("%s is valid; targets: %d, providers: %d", config, len(set.Targets), len(set.Providers))})
 	for i := range set.Targets {
-		text += targetLine(set, &set.Targets[i]) + "\n"
+		class, text := targetLine(set, &set.Targets[i])
+		findings = append(findings, finding{Class: class, Text: text})
 	}
-	return text
+	return findings
 }
 
-func classed(class string, problems []targets.Problem) string {
-	var lines strings.Builder
+func classed(class string, problems []targets.Problem) (findings []finding) {
 	for _, p := range problems {
-		p.Text = class + ": " + p.Text
-		lines.WriteString(p.String() + "\n")
+		findings = append(findings, finding{class, p.File, p.Line, p.Text})
 	}
-	return lines.String()
+	return findings
 }
 
 // targetLine describes a target: its type, its stock, the daily cost of the stock without requests,
 // and the daily limit of its purchases. The line is a warning if the stock exceeds the limit, or if
 // there is no limit or no price.
-func targetLine(set *targets.Set, t *targets.Target) string {
-	text := fmt.Sprintf("%s: %s, %s, depth %d; ", t.Name, t.Identity.Type, t.Refill, t.Depth)
+func targetLine(set *targets.Set, t *targets.Target) (class, text string) {
+	text = fmt.Sprintf("%s: %s, %s, depth %d; ", t.Name, t.Identity.Type, t.Refill, t.Depth)
 	if halted := t.Halted(); halted != "" {
-		return "note: " + text + "nothing is bought: " + halted
+		return "note", text + "nothing is bought: " + halted
 	}
 	kept := t.Depth // number of tokens that are replaced at their expiry without requests
 	switch {
@@ -121,7 +154,7 @@ func targetLine(set *targets.Set, t *targets.Target) string {
 	}
 	text += "idle " + daily(idle) + limit
 	if warnings == "" || set.Simulated() { // simulated tokens cost nothing
-		return "note: " + text
+		return "note", text
 	}
-	return "warning: " + text + warnings
+	return "warning", text + warnings
 }

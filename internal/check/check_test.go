@@ -13,7 +13,7 @@ import (
 
 // runCheck runs `poold check` on a file with this text. In the output it replaces the file's path by
 // FILE.
-func runCheck(t *testing.T, text string) (printed string, err error) {
+func runCheck(t *testing.T, text string, flags ...string) (printed string, err error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -22,9 +22,18 @@ func runCheck(t *testing.T, text string) (printed string, err error) {
 	var out strings.Builder
 	command := Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: &out, Stderr: &out})
 	command.SilenceErrors, command.SilenceUsage = true, true
-	command.SetArgs([]string{"--config", path})
+	command.SetArgs(append(flags, "--config", path))
 	err = command.ExecuteContext(t.Context())
 	return strings.ReplaceAll(out.String(), path, "FILE"), err
+}
+
+// With --json each line is an object.
+func TestCheckInJSON(t *testing.T) {
+	printed, _ := runCheck(t, "targets: {}\n", "--json")
+	const want = `{"class":"error","file":"FILE","line":1,"text":"targets: has no target: add at least one, with paused: true to buy nothing"}`
+	if strings.TrimSpace(printed) != want {
+		t.Errorf("%s\nwant %s", printed, want)
+	}
 }
 
 // Each line of the output is an error, a warning or a fact.
@@ -89,7 +98,8 @@ func TestTargetLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := targetLine(set, &set.Targets[0]); got != c.want {
+		class, text := targetLine(set, &set.Targets[0])
+		if got := class + ": " + text; got != c.want {
 			t.Errorf("%s: got\n%swant\n%s", strings.TrimSpace(c.keys), got, c.want)
 		}
 	}

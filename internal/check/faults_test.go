@@ -78,10 +78,10 @@ func TestLiveTriesAllServices(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	for _, line := range []string{
-		"error  redis: ",
-		"error  postgres of dedup.url: postgres does not serve: ",
-		"error  dynamodb of history: looking at the table: ",
-		"error  provider acme: reading the threads: ",
+		"error: redis: ",
+		"error: postgres of dedup.url: postgres does not serve: ",
+		"error: dynamodb of history: looking at the table: ",
+		"error: provider acme: reading the threads: ",
 	} {
 		if !strings.Contains(out.String(), "\n"+line) {
 			t.Errorf("no line %q", line)

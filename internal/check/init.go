@@ -129,11 +129,15 @@ func (a *answers) write(ctx context.Context, c *cli.Console, config string) erro
 	if key == "" {
 		next += "  export " + a.Variable + "=…\n"
 	}
-	err = c.Print(describe(set, config) + next + "  poold serve --config " + config + "\n  curl -s 'http://127.0.0.1:8080/pool/" + a.Name + "/token?wait=60s'")
+	p := &printer{Console: c}
+	err = p.print(describe(set, config)...)
+	if err == nil {
+		err = c.Print(next + "  poold serve --config " + config + "\n  curl -s 'http://127.0.0.1:8080/pool/" + a.Name + "/token?wait=60s'")
+	}
 	if err != nil || key == "" {
 		return err
 	}
-	return checkLive(ctx, c, set, nil)
+	return checkLive(ctx, p, set, nil)
 }
 
 // typeOf returns the type whose site keys look like this one.

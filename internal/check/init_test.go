@@ -28,7 +28,7 @@ func TestInit(t *testing.T) {
 		"the key":    {flags + " --key-variable 0123456789abcdef", "", nil, "is the name of a variable such as CAPTCHAAI_API_KEY, not the key"},
 		"a mistake":  {flags + " --type turnstyle", "", nil, "nothing was written: FILE:12: targets.staging-login.type: "},
 		"a service":  {strings.Replace(flags, "captchaai", "capcha", 1), "", nil, "service: must be captchaai, "},
-		"a used key": {flags + " --key-variable SIMULATED", "", []string{"next:\n  poold serve", "error  provider captchaai: "}, "live checks failed: 1"},
+		"a used key": {flags + " --key-variable SIMULATED", "", []string{"next:\n  poold serve", "error: provider captchaai: "}, "live checks failed: 1"},
 	} {
 		path, out := filepath.Join(t.TempDir(), "pools.yaml"), new(strings.Builder)
 		run := func() error {

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/backend"
-	"poold/internal/cli"
 	"poold/internal/provider"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
@@ -23,19 +22,19 @@ const (
 
 // checkLive tries Redis, the stores of dedup and history, and the key of each provider, and prints one
 // line for each. It buys nothing and writes only a short-lived key in Redis.
-func checkLive(ctx context.Context, c *cli.Console, set *targets.Set, stores []backend.Store) error {
+func checkLive(ctx context.Context, p *printer, set *targets.Set, stores []backend.Store) error {
 	faults := 0
 	var err error
 	try := func(name string, limit time.Duration, trial func(context.Context) (string, error)) {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		mark := "ok   "
+		class := "ok"
 		text, fault := trial(limited)
 		if fault != nil {
-			mark, text = "error", fault.Error()
+			class, text = "error", fault.Error()
 			faults++
 		}
-		err = errors.Join(err, c.Print(mark+"  "+name+": "+text))
+		err = errors.Join(err, p.print(finding{Class: class, Text: name + ": " + text}))
 	}
 	try("redis", storeLimit, func(ctx context.Context) (string, error) { return tryRedis(ctx, set.Redis) })
 	for _, s := range stores {

@@ -6,6 +6,7 @@ import (
 
 	"poold/internal/events"
 	"poold/internal/pool"
+	"poold/internal/replicas"
 	"poold/internal/targets/reload"
 )
 
@@ -33,7 +34,7 @@ func (d *daemon) openEvents() {
 
 // noteChange adds an event about a change that several replicas notice.
 func (d *daemon) noteChange(topic string, e events.Event) {
-	e.Actor, e.Topic = events.ReplicaActor(d.replica), topic+" "+e.Subject
+	e.Actor, e.Topic = events.ReplicaActor(d.replica.ID), topic+" "+e.Subject
 	d.events.Note(e)
 }
 
@@ -60,13 +61,13 @@ func (d *daemon) noteBudget(scope, target string) {
 
 // noteReplica adds an event about a replica. The events ReplicaStopped and ReplicaGone have the same
 // topic and the same state. So after one of them, the other is not added.
-func (d *daemon) noteReplica(kind events.Kind, id, state, did string) {
-	d.noteChange("replica", events.Event{Kind: kind, Subject: id, Text: "Replica " + id + " " + did + ".", State: state})
+func (d *daemon) noteReplica(kind events.Kind, r replicas.Replica, state, did string) {
+	d.noteChange("replica", events.Event{Kind: kind, Subject: r.ID, Text: "Replica " + r.String() + " " + did + ".", State: state})
 }
 
 // noteGone adds an event: another replica sends no beats.
-func (d *daemon) noteGone(id string) {
-	d.noteReplica(events.ReplicaGone, id, "gone", "sends no beats; the other replicas do its work")
+func (d *daemon) noteGone(r replicas.Replica) {
+	d.noteReplica(events.ReplicaGone, r, "gone", "sends no beats; the other replicas do its work")
 }
 
 // reloadEvent returns the event that reports a reload of the configuration file.

@@ -13,6 +13,7 @@ import (
 
 	"poold/internal/cli"
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/replicas"
 	"poold/internal/targets/reload"
 	"poold/internal/testkit"
 )
@@ -29,7 +30,7 @@ func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDaemon(t.Context(), file, set, false, log, new(cli.LogWriter))
+	d, err := newDaemon(t.Context(), file, set, replicas.New(version), false, log, new(cli.LogWriter))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +63,8 @@ func newServe(c *cli.Console) *cobra.Command {
 // serve runs the daemon until ctx ends.
 func serve(ctx context.Context, c *cli.Console, config, listen string, access bool, log *slog.Logger, lines *cli.LogWriter) error {
 	// This line is logged before any step that can wait for a disk, Redis or a store.
-	log.Info("starting", "version", version, "commit", commit(), "config", config)
+	self := replicas.New(version)
+	log.Info("starting", "replica", self.ID, "version", version, "commit", commit(), "config", config)
 	// The receiver stays registered until the daemon has stopped. Otherwise a SIGHUP during the stop
 	// would kill the process.
 	hangups := make(chan os.Signal, 1)
@@ -77,7 +77,7 @@ func serve(ctx context.Context, c *cli.Console, config, listen string, access bo
 	if err != nil {
 		return err
 	}
-	d, err := newDaemon(ctx, file, set, access, log, lines)
+	d, err := newDaemon(ctx, file, set, self, access, log, lines)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ type daemon struct {
 	metrics   *httpapi.Metrics
 	status    *status.Collector
 	events    *events.Log
-	replica   string        // ID of this one
+	replica   replicas.Replica
 	lost      chan struct{} // Redis has lost its data
 	server    *httpapi.Server
 	http      *http.Server
@@ -112,9 +112,9 @@ type daemon struct {
 }
 
 // newDaemon binds the port and wires the parts, but starts none of them except the embedded Redis.
-func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, access bool, log *slog.Logger,
+func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, self replicas.Replica, access bool, log *slog.Logger,
 	lines *cli.LogWriter) (*daemon, error) {
-	d := &daemon{file: file, log: log, lines: lines, lost: make(chan struct{}, 1), systemd: systemd.New(log)}
+	d := &daemon{file: file, log: log, lines: lines, replica: self, lost: make(chan struct{}, 1), systemd: systemd.New(log)}
 	if err := d.wire(ctx, set, access); err != nil {
 		if d.port != nil {
 			err = errors.Join(err, d.port.Close())
@@ -146,17 +146,17 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	if embedded != nil {
 		d.redis.Mode = "embedded"
 	}
-	started := time.Now()
-	name := replicas.Name(version, started)
-	d.replica = replicas.Describe(name).ID
+	host, _ := os.Hostname() // "" if the system does not tell it
+	_, port, _ := net.SplitHostPort(d.port.Addr().String())
+	d.replica.Address = net.JoinHostPort(host, port)
 	d.pool = pool.New(pool.Config{
-		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: name, Log: log,
+		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.replica.Name(), Log: log,
 		Away:    d.redis.Away,
 		Changed: func(id captcha.ID) { d.manager.Changed(id) },
 	})
 	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
 	d.openEvents()
-	d.metrics = httpapi.NewMetrics(version, commit(), d.port.Counts, d.lines.Dropped)
+	d.metrics = httpapi.NewMetrics(version, commit(), d.replica.String(), d.port.Counts, d.lines.Dropped)
 	d.providers = newProviders(d.metrics.Provider)
 	if err := d.openStores(ctx, set); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,
 		History: d.stores.health(), Log: log,
-		Replicas: func() []replicas.Replica { return replicas.List(d.pool.Live()) }, RedisMode: d.redis.Mode, Version: version, StartedAt: started,
+		Replicas: func() []replicas.Replica { return replicas.List(d.pool.Live()) }, RedisMode: d.redis.Mode, Version: version, StartedAt: d.replica.Started,
 	})
 	d.server = httpapi.New(httpapi.Deps{ //nolint:contextcheck // each request has a context
 		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Solver: d.solver, Tasks: d.tasks,

@@ -26,7 +26,7 @@ func quietServer(t testing.TB, changes ...func(*Deps)) *Server {
 	config := &fakeConfig{}
 	config.set.Store(sampleSet(allKeys()...))
 	deps := Deps{
-		Config: config, Pool: endlessStock{}, IDs: fixedIDs(t), Metrics: NewMetrics("", "", func() (none listener.Counts) { return none }, func() int64 { return 0 }),
+		Config: config, Pool: endlessStock{}, IDs: fixedIDs(t), Metrics: NewMetrics("", "", "", func() (none listener.Counts) { return none }, func() int64 { return 0 }),
 		Buyer: &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {

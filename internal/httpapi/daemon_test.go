@@ -152,7 +152,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		running.Wait()
 		d.orders.tells.Wait()
 	})
-	metrics := NewMetrics("1.2.3", "abcdef0", func() listener.Counts {
+	metrics := NewMetrics("1.2.3", "abcdef0", "IABFZE2N (host:8080)", func() listener.Counts {
 		return listener.Counts{Open: 3, Refused: 4}
 	}, func() int64 { return 5 })
 	collector := status.NewCollector(status.Sources{

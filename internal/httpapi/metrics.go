@@ -34,9 +34,9 @@ type Metrics struct {
 	keyRequests   *prometheus.CounterVec   // key, outcome
 }
 
-// NewMetrics returns the metrics with their registry. The arguments version and commit become
+// NewMetrics returns the metrics with their registry. The texts become
 // labels of poold_build_info. The functions return the numbers of connections and of dropped log lines.
-func NewMetrics(version, commit string, connections func() listener.Counts, droppedLines func() int64) *Metrics {
+func NewMetrics(version, commit, replica string, connections func() listener.Counts, droppedLines func() int64) *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	in := promauto.With(registry)
@@ -77,7 +77,7 @@ func NewMetrics(version, commit string, connections func() listener.Counts, drop
 	}
 	in.NewGauge(prometheus.GaugeOpts{
 		Name: "poold_build_info", Help: "The running build; always 1.",
-		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "goversion": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "replica": replica, "goversion": runtime.Version()},
 	}).Set(1)
 	in.NewGaugeFunc(prometheus.GaugeOpts{Name: "poold_connections", Help: "Open connections to this replica."},
 		func() float64 { return float64(connections().Open) })

@@ -1,5 +1,5 @@
 // Package replicas names the replicas of an installation, and notices those that are gone. The name of a replica has
-// its version and the time of its start, so that whoever sees a name knows them. Package pool decides by beats
+// its version, the time of its start and its address, so that whoever sees a name knows them. Package pool decides by beats
 // which replicas are alive.
 package replicas
 
@@ -27,18 +27,28 @@ type Replica struct {
 	ID      string
 	Version string    // "" = unknown
 	Started time.Time // zero = unknown
+	Address string    // HOST:PORT; "" = unknown
 }
 
-// Name returns a new name for a replica: ID@VERSION@START.
-func Name(version string, started time.Time) string {
-	return rand.Text()[:8] + "@" + strings.ReplaceAll(version, "@", "_") + "@" + started.UTC().Format(layout)
+// New describes this process, without its Address.
+func New(version string) Replica {
+	return Replica{ID: rand.Text()[:8], Version: strings.ReplaceAll(version, "@", "_"), Started: time.Now()}
 }
+
+// Name returns the name of a replica: ID@VERSION@START@ADDRESS.
+func (r Replica) Name() string {
+	return r.ID + "@" + r.Version + "@" + r.Started.UTC().Format(layout) + "@" + r.Address
+}
+
+// String names the replica for people.
+func (r Replica) String() string { return r.ID + strings.TrimSuffix(" ("+r.Address+")", " ()") }
 
 // Describe returns what a name tells.
 func Describe(name string) (r Replica) {
 	r.ID, name, _ = strings.Cut(name, "@")
-	version, start, _ := strings.Cut(name, "@")
-	r.Version = version
+	r.Version, name, _ = strings.Cut(name, "@")
+	start, address, _ := strings.Cut(name, "@")
+	r.Address = address
 	r.Started, _ = time.Parse(layout, start) // zero for another program's name
 	return r
 }
@@ -52,9 +62,9 @@ func List(names []string) (list []Replica) {
 	return list
 }
 
-// Watch calls gone with the ID of each replica that is no longer alive, until ctx ends. The function live returns the
+// Watch calls gone with each replica that is no longer alive, until ctx ends. The function live returns the
 // names of the live replicas; nil = unknown. Neither function may block.
-func Watch(ctx context.Context, live func() []string, gone func(id string)) error {
+func Watch(ctx context.Context, live func() []string, gone func(Replica)) error {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()
 	for seen := map[string]time.Time{}; ; { // when each one was last alive
@@ -65,7 +75,7 @@ func Watch(ctx context.Context, live func() []string, gone func(id string)) erro
 		for name, at := range seen {
 			if len(names) > 0 && time.Since(at) >= goneAfter {
 				delete(seen, name)
-				gone(Describe(name).ID)
+				gone(Describe(name))
 			}
 		}
 		select {

@@ -14,12 +14,17 @@ import (
 // A name tells the version and the start of its replica. The oldest replica comes first, after those without a start.
 func TestList(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
-	names := []string{replicas.Name("v2", began.Add(time.Hour)), replicas.Name("v1@a", began), "another"}
+	name := func(version string, at time.Time) string {
+		r := replicas.New(version)
+		r.Started, r.Address = at, "host:8080"
+		return r.Name()
+	}
+	names := []string{name("v2", began.Add(time.Hour)), name("v1@a", began), "another"}
 	list := replicas.List(names)
 	if got := fmt.Sprint(list[0].ID, " ", list[0].Started.IsZero(), " ", list[1].Version, " ", list[2].Version); got != "another true v1_a v2" {
 		t.Error(got)
 	}
-	if !list[1].Started.Equal(began) || list[1].ID == list[2].ID || replicas.List(nil) != nil {
+	if !list[1].Started.Equal(began) || list[1].String() != list[1].ID+" (host:8080)" || list[0].String() != "another" || list[1].ID == list[2].ID || replicas.List(nil) != nil {
 		t.Errorf("%+v", list)
 	}
 }
@@ -38,7 +43,7 @@ func TestWatch(t *testing.T) {
 		live.Store(&[]string{"one@v@", "two@v@"})
 		ended := make(chan error)
 		go func() {
-			ended <- replicas.Watch(ctx, func() []string { return *live.Load() }, func(id string) { gone = append(gone, id) })
+			ended <- replicas.Watch(ctx, func() []string { return *live.Load() }, func(r replicas.Replica) { gone = append(gone, r.ID) })
 		}()
 		time.Sleep(3 * time.Second)
 		setLive(7*time.Second, "one@v@")

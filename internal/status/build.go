@@ -210,7 +210,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 		d.Solve = solveOf(set, totals, totalsErr)
 	}
 	for _, r := range c.Replicas() {
-		d.Replicas = append(d.Replicas, Replica{ID: r.ID, Version: r.Version, StartedAt: stamp(r.Started)})
+		d.Replicas = append(d.Replicas, Replica{ID: r.ID, Version: r.Version, StartedAt: stamp(r.Started), Address: r.Address})
 	}
 	if c.History != nil {
 		h := c.History()

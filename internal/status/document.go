@@ -49,6 +49,7 @@ type Replica struct {
 	ID        string `json:"id"`
 	Version   string `json:"version"`    // "" = unknown
 	StartedAt string `json:"started_at"` // RFC 3339, UTC; "" = unknown
+	Address   string `json:"address"`    // HOST:PORT; "" = unknown
 }
 
 // Usage is the use of a budget, in solves.

@@ -147,11 +147,12 @@ func (p *process) balance() int {
 		sum := outcome("hit") + outcome("waited") - m["poold_tokens_returned_total"] + m["poold_tokens_expired_total"] +
 			m["poold_orders_failed_total"] + m["poold_orders_lost_total"] + m["poold_tokens_discarded_total"] +
 			m["poold_pool_tokens"] + underWay
-		bought = m["poold_bought_total"]
+		total, isRead := m["poold_bought_total"] // a busy Redis may not have answered yet
+		bought = total
 		books = fmt.Sprintf("bought %v, accounted for %v: hit %v waited %v returned %v expired %v failed %v lost %v discarded %v fresh %v under way %v",
 			bought, sum, outcome("hit"), outcome("waited"), m["poold_tokens_returned_total"], m["poold_tokens_expired_total"],
 			m["poold_orders_failed_total"], m["poold_orders_lost_total"], m["poold_tokens_discarded_total"], m["poold_pool_tokens"], underWay)
-		return sum == bought
+		return isRead && sum == bought
 	})
 	return int(bought)
 }

@@ -159,9 +159,10 @@ func (v *View) Paid() (sum float64) {
 	return sum
 }
 
-// Money formats an amount in the currency of the file. An amount below a hundredth keeps two digits that are not 0.
+// Money formats an amount in the currency of the file. Amounts below 1 and those of the tab Money have four decimals, so
+// that rows add up.
 func (v *View) Money(amount any) string {
-	n := -1.0
+	n, decimals := -1.0, 2
 	if billionths, is := amount.(status.Money); is {
 		n = float64(billionths) / 1e9
 	} else if value := reflect.Indirect(reflect.ValueOf(amount)); value.IsValid() {
@@ -172,10 +173,10 @@ func (v *View) Money(amount any) string {
 		return "unknown"
 	case n == 0:
 		return v.Currency.With("0")
-	case n < 0.01:
-		return v.Currency.With(strconv.FormatFloat(n, 'g', 2, 64))
+	case n < 1, v.Query.Get("tab") == "money":
+		decimals = 4
 	}
-	whole, part, _ := strings.Cut(strconv.FormatFloat(n, 'f', 2, 64), ".")
+	whole, part, _ := strings.Cut(strconv.FormatFloat(n, 'f', decimals, 64), ".")
 	return v.Currency.With(count(whole) + "." + part)
 }
 

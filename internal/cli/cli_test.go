@@ -76,13 +76,15 @@ func (d *daemon) runTo(t *testing.T, stdout, stderr io.Writer, env map[string]st
 func consoleAt(url string, stdout, stderr io.Writer, env map[string]string) *cli.Console {
 	return &cli.Console{Stdout: stdout, Stderr: stderr, Lookup: func(name string) (string, bool) {
 		value, ok := env[name]
-		switch name {
-		case "POOLD_URL":
+		switch {
+		case ok:
+			return value, true
+		case name == "POOLD_URL":
 			return url, true
-		case "POOLD_KEY":
+		case name == "POOLD_KEY":
 			return "key1", true
 		}
-		return value, ok
+		return "", false
 	}}
 }
 
@@ -103,6 +105,15 @@ func TestTheKeyFollowsNoRedirect(t *testing.T) {
 	d := &daemon{status: http.StatusTemporaryRedirect, header: http.Header{"Location": {"/elsewhere"}}}
 	if code, _, stderr := d.run(t, "reload"); code != 1 || len(d.asked) != 1 || !strings.Contains(stderr, "307") {
 		t.Errorf("exit %d, asked %q: %s", code, d.asked, stderr)
+	}
+}
+
+// A missing key is named by the flag and the variable, not by a header.
+func TestAMissingKeyIsNamed(t *testing.T) {
+	d := &daemon{status: http.StatusUnauthorized}
+	var stderr strings.Builder
+	if d.runTo(t, io.Discard, &stderr, map[string]string{"POOLD_KEY": ""}, "reload"); !strings.Contains(stderr.String(), "set POOLD_KEY") {
+		t.Error(stderr.String())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -110,6 +111,9 @@ func (d *Client) ask(ctx context.Context, method, path string, header http.Heade
 	text, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
 	if err != nil {
 		return answer{}, fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	if response.StatusCode == http.StatusUnauthorized && d.key == "" {
+		return answer{}, errors.New("the daemon needs a key: set POOLD_KEY, or give --key-file")
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
 		return answer{}, refusalOf(response, text)

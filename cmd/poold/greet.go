@@ -38,7 +38,11 @@ func (d *daemon) greet(set *targets.Set) {
 	if len(set.Server.Keys) > 0 {
 		key = "--oauth2-bearer $POOLD_KEY " // without double quotes, which the log would escape
 	}
-	buys := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return t.Halted() == "" })
 	d.log.Info("the status page", "url", url+"/status")
-	d.log.Info("to take a token", "command", "curl -s "+key+"'"+url+"/pool/"+set.Targets[max(0, buys)].Name+"/token?wait=20s'")
+	buys := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return t.Halted() == "" })
+	if buys < 0 {
+		d.log.Warn("nothing is bought for any target", "reason", set.Targets[0].Halted())
+		return
+	}
+	d.log.Info("to take a token", "command", "curl -s "+key+"'"+url+"/pool/"+set.Targets[buys].Name+"/token?wait=20s'")
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -26,8 +27,10 @@ var firstFile string
 
 // answers has the values of a first file.
 type answers struct {
-	Service, Variable, Page, Sitekey, Owner string
-	Type, Name                              string // chosen by the others unless a flag gives the type
+	Service, Variable, Page, Sitekey, Type, Owner string
+
+	Name     string // of the target, from the page
+	isScript bool   // the site key comes from the address of a script
 }
 
 // Init returns the command `poold init`.
@@ -35,49 +38,36 @@ func Init(c *cli.Console) *cobra.Command {
 	a := new(answers)
 	command := &cobra.Command{
 		Use:   "init",
-		Short: "write a first pools.yaml from five answers",
+		Short: "write a first pools.yaml from six answers",
 		Long: "Asks for what a first pools.yaml needs, and writes the file with comments if it is valid. A flag answers a\n" +
 			"question. If the variable with the account's key is set, the key is tried; nothing is bought.",
-		Example: "  poold init --config my-pools.yaml\n" +
-			"  poold init --service captchaai --page https://staging.example.com/login \\\n" +
-			"    --sitekey 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI --owner qa@example.com",
+		Example: "  poold init --config my-pools.yaml\n  poold init --service captchaai --owner qa@example.com",
 		Args: cobra.NoArgs,
 	}
 	config := cli.ConfigFlag(command, c)
-	questions := []struct {
-		flag, help string
-		into       *string
-		usual      func() string // nil = an answer is needed
-	}{
-		{"service", "solving `service`: " + strings.Join(targets.Services(), ", "), &a.Service, nil},
-		{"key-variable", "environment `variable` with the account's key", &a.Variable, a.usualVariable},
-		{"page", "`address` of the page with the CAPTCHA", &a.Page, nil},
-		{"sitekey", "site `key` of the page: data-sitekey=… in its source, or render=… in the address of a script", &a.Sitekey, nil},
-		{"owner", "responsible `person` or team", &a.Owner, nil},
+	questions := []question{
+		{"service", "solving `service`: " + strings.Join(targets.Services(), ", "), &a.Service, nil,
+			func(s string) bool { return slices.Contains(targets.Services(), s) }},
+		{"key-variable", "environment `variable` with the account's key", &a.Variable, a.usualVariable,
+			regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`).MatchString}, // not the key itself
+		{"page", "`address` of the page, such as https://staging.example.com/login", &a.Page, nil,
+			regexp.MustCompile(`^https?://[^/\s]+\S*$`).MatchString},
+		{"sitekey", "site `key`: data-sitekey=… in the source of the page, or render=… in the address of a script", &a.Sitekey, nil, a.isSitekey},
+		{"type", "`type`: recaptcha_v2, recaptcha_v3, hcaptcha or turnstile", &a.Type, a.usualType,
+			func(s string) bool { return slices.Contains(captcha.Types(), captcha.Type(s)) }},
+		{"owner", "responsible `person` or team, such as qa@example.com", &a.Owner, nil, func(s string) bool { return s != "" }},
 	}
 	for _, q := range questions {
 		command.Flags().StringVar(q.into, q.flag, "", q.help)
 	}
-	command.Flags().StringVar(&a.Type, "type", "", "`type` of the CAPTCHA, if its site key does not tell it")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if _, err := os.Stat(*config); !errors.Is(err, fs.ErrNotExist) {
 			return cmp.Or(err, fmt.Errorf("%s exists: remove it, or name another file by --config", *config))
 		}
 		lines := bufio.NewScanner(c.Stdin)
 		for _, q := range questions {
-			usual := ""
-			if q.usual != nil {
-				usual = q.usual()
-			}
-			if *q.into != "" {
-				continue
-			}
-			_, _ = fmt.Fprintf(c.Stderr, "%s%s: ", strings.ReplaceAll(q.help, "`", ""), strings.TrimSuffix(" ("+usual+")", " ()"))
-			if !lines.Scan() { // the answer is empty
-				_, _ = fmt.Fprintln(c.Stderr)
-			}
-			if *q.into = cmp.Or(strings.TrimSpace(lines.Text()), usual); *q.into == "" {
-				return cli.UsageError("--" + q.flag + " is missing")
+			if err := q.ask(c, lines); err != nil {
+				return err
 			}
 		}
 		return a.write(command.Context(), c, *config)
@@ -85,23 +75,71 @@ func Init(c *cli.Console) *cobra.Command {
 	return command
 }
 
+// question is one answer, which a flag or a line of the input gives.
+type question struct {
+	flag, help string
+	into       *string
+	usual      func() string     // the answer of an empty line; nil = there is none
+	isValid    func(string) bool // whether an answer can be used
+}
+
+// ask asks until the answer is valid or the input ends. An answer is not repeated, because it may be a key.
+func (q *question) ask(c *cli.Console, lines *bufio.Scanner) error {
+	usual, help := "", strings.ReplaceAll(q.help, "`", "")
+	if q.usual != nil {
+		usual = q.usual()
+	}
+	for given := *q.into != ""; !q.isValid(*q.into); given = true {
+		if given {
+			_, _ = fmt.Fprintln(c.Stderr, "not a valid answer")
+		}
+		_, _ = fmt.Fprintf(c.Stderr, "%s%s: ", help, strings.TrimSuffix(" ("+usual+")", " ()"))
+		if !lines.Scan() {
+			_, _ = fmt.Fprintln(c.Stderr)
+			if given || usual == "" {
+				return cli.UsageError("--" + q.flag + " needs a valid answer: " + help)
+			}
+		}
+		*q.into = cmp.Or(strings.TrimSpace(lines.Text()), usual)
+	}
+	return nil
+}
+
 // usualVariable returns the name of a variable for the key of an account at the service.
 func (a *answers) usualVariable() string {
 	return strings.NewReplacer("2", "TWO", "-", "_").Replace(strings.ToUpper(a.Service)) + "_API_KEY"
 }
 
+// isSitekey takes the key out of what was copied with it.
+func (a *answers) isSitekey(text string) bool {
+	found := sitekey.FindStringSubmatch(text)
+	if found != nil {
+		a.isScript, a.Sitekey = a.isScript || found[1] == "render", found[2]
+	}
+	return found != nil
+}
+
 var (
-	isVariable = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+	sitekey    = regexp.MustCompile(`^(?:.*\b(render|sitekey)=)?["']?([\w-]{10,})["']?$`)
 	uuid       = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
+// usualType returns the type whose site keys look like this one.
+func (a *answers) usualType() string {
+	switch {
+	case targets.IsTurnstileKey(a.Sitekey):
+		return string(captcha.Turnstile)
+	case uuid.MatchString(a.Sitekey):
+		return string(captcha.HCaptcha)
+	case a.isScript:
+		return string(captcha.RecaptchaV3)
+	}
+	return string(captcha.RecaptchaV2)
+}
+
 // write checks the file, writes it, and tries the account if its key is known.
 func (a *answers) write(ctx context.Context, c *cli.Console, config string) error {
-	if !isVariable.MatchString(a.Variable) { // perhaps the key itself: it is not printed
-		return cli.UsageError("--key-variable is the name of a variable such as " + a.usualVariable() + ", not the key")
-	}
-	a.Type = cmp.Or(a.Type, typeOf(a.Sitekey))
 	a.Name = "first"
 	if u, err := url.Parse(a.Page); err == nil && u.Host != "" {
 		host, _, _ := strings.Cut(u.Hostname(), ".")
@@ -130,7 +168,7 @@ func (a *answers) write(ctx context.Context, c *cli.Console, config string) erro
 		next += "  export " + a.Variable + "=…\n"
 	}
 	p := &printer{Console: c}
-	err = p.print(describe(set, config)...)
+	err = cmp.Or(c.Print("wrote "+config), p.print(describe(set, config)...))
 	if err == nil {
 		err = c.Print(next + "  poold serve --config " + config + "\n  curl -s 'http://127.0.0.1:8080/pool/" + a.Name + "/token?wait=60s'")
 	}
@@ -138,17 +176,6 @@ func (a *answers) write(ctx context.Context, c *cli.Console, config string) erro
 		return err
 	}
 	return checkLive(ctx, p, set, nil)
-}
-
-// typeOf returns the type whose site keys look like this one.
-func typeOf(sitekey string) string {
-	switch {
-	case targets.IsTurnstileKey(sitekey):
-		return string(captcha.Turnstile)
-	case uuid.MatchString(sitekey):
-		return string(captcha.HCaptcha)
-	}
-	return string(captcha.RecaptchaV2)
 }
 
 func create(path, text string) error {

@@ -17,17 +17,20 @@ func TestInit(t *testing.T) {
 		printed     []string // parts of the output, the error and the file
 		err         string
 	}{
-		"answers": {"", "2captcha\n\nhttps://www.example.com/a?b=c\n6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI\nqa: \"team\"\n", []string{
-			`service: "2captcha"`, "key: ${TWOCAPTCHA_API_KEY}", "  www-a:\n", `type: "recaptcha_v2"`, `owner: "qa: \"team\""`, `pageurl: "https://www.example.com/a?b=c"`,
+		"answers": {"", "captcha\n2captcha\n\nwww.example.com\nhttps://www.example.com/a?b=c\nabc\ndata-sitekey=\"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI\"\n\nqa: \"team\"\n", []string{
+			"wrote FILE", "not a valid answer\nsolving service",
+			"service: 2captcha\n", "key: ${TWOCAPTCHA_API_KEY}", "  www-a: ", "type: recaptcha_v2 ", `owner: "qa: \"team\""`, `pageurl: "https://www.example.com/a?b=c"`,
 			"export TWOCAPTCHA_API_KEY=…", "/pool/www-a/token",
 		}, ""},
-		"flags":      {flags, "\n", []string{"  staging-login:\n", `type: "turnstile"`, "FILE is valid"}, ""},
+		"flags":      {flags, "\n", []string{"  staging-login: ", "type: turnstile ", "FILE is valid"}, ""},
 		"a type":     {flags + " --type recaptcha_v3", "", []string{"recaptcha_v3", "warning: targets.staging-login.sitekey: looks like a key of turnstile"}, ""},
-		"hcaptcha":   {strings.Replace(flags, "1x00000000000000000000AA", "10000000-ffff-ffff-ffff-000000000001", 1), "", []string{`type: "hcaptcha"`}, ""},
-		"no answer":  {"", "captchaai\n", nil, "--page is missing"},
-		"the key":    {flags + " --key-variable 0123456789abcdef", "", nil, "is the name of a variable such as CAPTCHAAI_API_KEY, not the key"},
-		"a mistake":  {flags + " --type turnstyle", "", nil, "nothing was written: FILE:12: targets.staging-login.type: "},
-		"a service":  {strings.Replace(flags, "captchaai", "capcha", 1), "", nil, "service: must be captchaai, "},
+		"hcaptcha":   {strings.Replace(flags, "1x00000000000000000000AA", "10000000-ffff-ffff-ffff-000000000001", 1), "", []string{"type: hcaptcha "}, ""},
+		"a script":   {strings.Replace(flags, "1x00000000000000000000AA", "https://h/api.js?render=6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", 1), "", []string{"type: recaptcha_v3 "}, ""},
+		"no answer":  {"", "captchaai\n", nil, "--page needs a valid answer"},
+		"the key":    {flags + " --key-variable 0123456789abcdef", "", nil, "--key-variable needs a valid answer"},
+		"a mistake":  {flags + " --type turnstyle", "", nil, "--type needs a valid answer: type: recaptcha_v2"},
+		"an owner":   {strings.Replace(flags, "qa@example.com", strings.Repeat("x", 3000), 1), "", nil, "nothing was written: FILE:11: targets.staging-login.owner: "},
+		"a service":  {strings.Replace(flags, "captchaai", "capcha", 1), "", nil, "--service needs a valid answer"},
 		"a used key": {flags + " --key-variable SIMULATED", "", []string{"next:\n  poold serve", "error: provider captchaai: "}, "live checks failed: 1"},
 	} {
 		path, out := filepath.Join(t.TempDir(), "pools.yaml"), new(strings.Builder)

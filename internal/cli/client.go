@@ -105,7 +105,7 @@ func (d *Client) ask(ctx context.Context, method, path string, header http.Heade
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // the key goes nowhere else
 	response, err := client.Do(request)
 	if err != nil {
-		return answer{}, fmt.Errorf("asking the daemon: %w", err)
+		return answer{}, fmt.Errorf("asking the daemon at --url or POOLD_URL: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))

@@ -55,7 +55,8 @@ func CauseOf(t *targets.Target, refilling refill.Status, c *pool.Counts, outageR
 	if outageReason == "" {
 		return Cause{State: state, Reason: reason}
 	}
-	if coming := c.Fresh + c.Orders; refilling.Want > coming || c.Waiting > coming {
+	coming := c.Fresh + c.Orders // an order in flight may be at the provider that is down
+	if refilling.Want > coming || c.Waiting > coming || c.Fresh == 0 && refilling.Want > 0 {
 		state = refill.Starved
 	}
 	return Cause{State: state, Reason: outageReason, Outage: true}

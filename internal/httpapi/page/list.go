@@ -67,14 +67,14 @@ func (v *View) Opened() Row {
 // Sums are figures of several targets.
 type Sums struct {
 	States                      map[string]int
-	Targets, Troubled           int
+	Targets, Troubled, Paused   int
 	Fresh, Ordered, Want        int
 	Hits, Outcomes, FiveMinutes int64 // FiveMinutes counts requests
 	Spent                       status.Money
 }
 
-// Healthy returns the number of targets that nobody need look at.
-func (s Sums) Healthy() int { return s.Targets - s.Troubled }
+// Healthy returns the number of targets that work and that nobody need look at.
+func (s Sums) Healthy() int { return s.Targets - s.Troubled - s.Paused }
 
 // Rate returns the share of hits.
 func (s Sums) Rate() float64 { return float64(s.Hits) / float64(max(1, s.Outcomes)) }
@@ -90,6 +90,8 @@ func (v *View) Sums(rows []Row) Sums {
 	for _, r := range rows {
 		if s.States[r.State]++; r.Troubled() {
 			s.Troubled++
+		} else if r.State == refill.Paused {
+			s.Paused++
 		}
 		s.Fresh, s.Ordered, s.Want = s.Fresh+r.Fresh, s.Ordered+r.InFlight, s.Want+r.Want
 		s.Hits, s.Outcomes = s.Hits+r.Hour.Hits, s.Outcomes+r.Outcomes()

@@ -37,20 +37,30 @@ type Error struct {
 
 func (e *Error) Error() string { return "poold: " + e.Code + ": " + e.Detail }
 
-// Take takes a token of a target. While there is none, it tries again until ctx ends. All its
-// requests have the same Idempotency-Key, so that a lost answer costs no token.
+// Take takes a token of a target. While there is none, or no answer comes, it tries again until ctx
+// ends. All its requests have the same Idempotency-Key, so that a lost answer costs no token.
 func (c *Client) Take(ctx context.Context, target string) (token Token, err error) {
 	key := rand.Text()
 	for {
-		err := c.send(ctx, http.MethodGet, "/pool/"+url.PathEscape(target)+"/token?wait=20s", key, "", &token)
-		var refused *Error
-		if !errors.As(err, &refused) || refused.RetryAfter == 0 {
-			return token, err
+		wait := 20 * time.Second
+		if end, has := ctx.Deadline(); has {
+			wait = max(0, min(wait, time.Until(end)-time.Second)).Round(time.Second)
+		}
+		last := c.send(ctx, http.MethodGet, "/pool/"+url.PathEscape(target)+"/token?wait="+wait.String(), key, "", &token)
+		pause, refused := time.Second, new(Error)
+		if errors.As(last, &refused) {
+			pause = refused.RetryAfter
+		}
+		if last == nil || pause == 0 {
+			return token, last
+		}
+		if ctx.Err() == nil { // else the end of ctx is the cause
+			err = last
 		}
 		select {
 		case <-ctx.Done():
-			return token, errors.Join(err, ctx.Err())
-		case <-time.After(refused.RetryAfter):
+			return token, errors.Join(ctx.Err(), err)
+		case <-time.After(pause):
 		}
 	}
 }
@@ -62,7 +72,7 @@ func (c *Client) Report(ctx context.Context, token Token, outcome string) error 
 }
 
 func (c *Client) send(ctx context.Context, method, path, key, body string, into *Token) error {
-	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, strings.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("poold: %w", err)
 	}
@@ -83,6 +93,9 @@ func (c *Client) send(ctx context.Context, method, path, key, body string, into 
 		refused := &Error{Code: response.Status}
 		_ = json.Unmarshal(text, refused) // a proxy's answer is no problem document
 		refused.RetryAfter, _ = time.ParseDuration(response.Header.Get("Retry-After") + "s")
+		if response.StatusCode == http.StatusBadGateway || response.StatusCode == http.StatusGatewayTimeout { // of a proxy
+			refused.RetryAfter = time.Second
+		}
 		return refused
 	case into != nil:
 		err = json.Unmarshal(text, into)

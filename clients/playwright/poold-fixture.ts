@@ -1,37 +1,43 @@
 // A Playwright fixture that fills the CAPTCHA of a page with a token of poold. Copy it beside your
 // tests. POOLD_URL and POOLD_KEY in the environment name the daemon and a key with the scope token.
-import { test as base, type Page } from "@playwright/test";
+import { test as base, type Frame, type Page } from "@playwright/test";
 import { randomUUID } from "node:crypto";
 
 export { expect } from "@playwright/test";
 
-const url = process.env.POOLD_URL || "http://127.0.0.1:8080";
-const key = process.env.POOLD_KEY;
+const url = (process.env.POOLD_URL || "http://127.0.0.1:8080").replace(/\/$/, "");
 
 async function send(path: string, headers: Record<string, string>, body?: object): Promise<Response> {
-  if (key) headers.Authorization = `Bearer ${key}`;
+  if (process.env.POOLD_KEY) headers.Authorization = `Bearer ${process.env.POOLD_KEY}`;
   const method = body ? "POST" : "GET";
   return fetch(url + path, { method, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) });
 }
 
 async function refusal(answer: Response): Promise<Error> {
-  return new Error(`poold: ${answer.status}: ${await answer.text()}`);
+  return new Error(`poold at ${url}: ${answer.status}: ${await answer.text()}`);
 }
 
 export class Token {
-  constructor(readonly id: string, readonly target: string, readonly type: string, readonly token: string,
-    readonly user_agent?: string, readonly expires_at?: string) {}
+  readonly id!: string;
+  readonly target!: string;
+  readonly type!: string;
+  readonly token!: string;
+  readonly user_agent?: string;
+  readonly expires_at!: string;
 
-  // Takes a token. While there is none, it tries again for `seconds`. The Idempotency-Key stays the
-  // same, so that a lost answer costs no token.
+  // Takes a token. While there is none, or no answer comes, it tries again for `seconds`. The
+  // Idempotency-Key stays the same, so that a lost answer costs no token.
   static async take(target: string, seconds = 60): Promise<Token> {
     const end = Date.now() + seconds * 1000;
     const headers = { "Idempotency-Key": randomUUID() };
     for (;;) {
-      const answer = await send(`/pool/${encodeURIComponent(target)}/token?wait=20s`, headers);
-      if (answer.ok) return Object.assign(Object.create(Token.prototype), await answer.json());
-      const pause = Number(answer.headers.get("Retry-After")) * 1000;
-      if (!pause || Date.now() + pause > end) throw await refusal(answer);
+      const wait = Math.max(0, Math.min(20, (end - Date.now()) / 1000 - 1)).toFixed();
+      const answer = await send(`/pool/${encodeURIComponent(target)}/token?wait=${wait}`, headers).catch((cause) => cause as Error);
+      if (answer instanceof Response && answer.ok) return Object.assign(new Token(), await answer.json());
+      const problem = answer instanceof Response ? await refusal(answer) : new Error(`poold at ${url} does not answer`, { cause: answer });
+      const isLost = !(answer instanceof Response) || answer.status === 502 || answer.status === 504; // the last two are of a proxy
+      const pause = isLost ? 1000 : Number(answer.headers.get("Retry-After")) * 1000;
+      if (!pause || Date.now() + pause > end) throw problem;
       await new Promise((done) => setTimeout(done, pause));
     }
   }
@@ -43,33 +49,36 @@ export class Token {
   }
 }
 
-// Puts the token where the widget would put it: into its fields, and to the function that its
-// data-callback names. For reCAPTCHA v3 the page gets it from grecaptcha.execute.
-function put({ type, token }: { type: string; token: string }): boolean {
+// Puts a token where the widget would put it: into its fields, and to the function that its
+// data-callback names. For reCAPTCHA v3 the page gets it from grecaptcha.execute. Without a token it
+// tells whether the page has one of these.
+function put({ type, token }: { type?: string; token?: string }): boolean {
   const window = globalThis as any;
-  let done = false;
-  if (type === "recaptcha_v3" && window.grecaptcha) {
-    for (const api of [window.grecaptcha, window.grecaptcha.enterprise]) if (api) api.execute = async () => token;
-    done = true;
+  let found = false;
+  if (window.grecaptcha?.execute && (!type || type === "recaptcha_v3")) {
+    found = true;
+    for (const api of [window.grecaptcha, window.grecaptcha.enterprise]) if (api && token) api.execute = async () => token;
   }
   for (const field of document.querySelectorAll<HTMLInputElement>(
     "[name=g-recaptcha-response], [name=h-captcha-response], [name=cf-turnstile-response]")) {
-    field.value = token;
-    done = true;
+    found = true;
+    if (token) field.value = token;
   }
   for (const widget of document.querySelectorAll<HTMLElement>("[data-sitekey][data-callback]")) {
-    window[widget.dataset.callback!](token);
-    done = true;
+    found = true;
+    if (token) widget.dataset.callback!.split(".").reduce((owner, name) => owner?.[name], window)?.(token);
   }
-  return done;
+  return found;
 }
 
-export const test = base.extend<{ poold: { fill(page: Page, target: string): Promise<Token> } }>({
-  poold: async ({}, use) => {
+export const test = base.extend<{ poold: { fill(page: Page | Frame, target: string): Promise<Token> } }>({
+  poold: async ({}, use, info) => {
     await use({
+      // Waits for the widget, and takes a token only then. Within the time of the test.
       async fill(page, target) {
-        const token = await Token.take(target);
-        if (!(await page.evaluate(put, { type: token.type, token: token.token }))) throw new Error("poold: the page has no CAPTCHA");
+        await page.waitForFunction(put, {});
+        const token = await Token.take(target, info.timeout ? Math.min(60, (info.timeout / 1000) * 0.8) : 60);
+        if (!(await page.evaluate(put, { type: token.type, token: token.token }))) throw new Error("poold: the widget is gone");
         return token;
       },
     });

@@ -2,6 +2,7 @@
 in conftest.py: `from poold import poold`. POOLD_URL and POOLD_KEY in the environment name the
 daemon and a key with the scope token. It needs only the standard library and pytest."""
 
+import http.client
 import json
 import os
 import time
@@ -13,25 +14,32 @@ import uuid
 import pytest
 
 
+class PooldError(RuntimeError):
+    """A refusal, or no answer. pause: seconds until a repetition may help; 0 = it does not."""
+
+    def __init__(self, text, pause):
+        super().__init__(text)
+        self.pause = pause
+
+
 class Poold:
     def __init__(self, url, key=None):
         self.url, self.key = url.rstrip("/"), key
 
     def take(self, target, seconds=60):
-        """Return a token: a dict with id, target, token, expires_at and more. While there is none,
-        try again for `seconds`. The Idempotency-Key stays the same, so that a lost answer costs no
-        token."""
+        """Return a token: a dict with id, target, token, expires_at and more. While there is none, or
+        no answer comes, try again for `seconds`. The Idempotency-Key stays the same, so that a lost
+        answer costs no token."""
         end = time.monotonic() + seconds
-        path = f"/pool/{urllib.parse.quote(target, safe='')}/token?wait=20s"
         headers = {"Idempotency-Key": str(uuid.uuid4())}
         while True:
+            wait = max(0, min(20, int(end - time.monotonic()) - 1))
             try:
-                return json.loads(self._send(path, headers))
-            except urllib.error.HTTPError as error:
-                pause = int(error.headers.get("Retry-After") or 0)
-                if not pause or time.monotonic() + pause > end:
-                    raise RuntimeError(f"poold: {error.code}: {error.read().decode()}") from None
-                time.sleep(pause)
+                return json.loads(self._send(f"/pool/{urllib.parse.quote(target, safe='')}/token?wait={wait}s", headers))
+            except PooldError as error:
+                if not error.pause or time.monotonic() + error.pause > end:
+                    raise
+                time.sleep(error.pause)
 
     def report(self, token, outcome):
         """Tell poold and the service whether the site "accepted" or "rejected" a token."""
@@ -41,10 +49,16 @@ class Poold:
     def _send(self, path, headers, body=None):
         if self.key:
             headers["Authorization"] = "Bearer " + self.key
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, body, headers)) as answer:
-            return answer.read()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self.url + path, body, headers)) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            pause = 1 if error.code in (502, 504) else int(error.headers.get("Retry-After") or 0)  # 502 and 504: a proxy
+            raise PooldError(f"poold at {self.url}: {error.code}: {error.read().decode()}", pause) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise PooldError(f"poold at {self.url} does not answer: {error!r}", 1) from None
 
 
 @pytest.fixture
 def poold():
-    return Poold(os.environ.get("POOLD_URL", "http://127.0.0.1:8080"), os.environ.get("POOLD_KEY"))
+    return Poold(os.environ.get("POOLD_URL") or "http://127.0.0.1:8080", os.environ.get("POOLD_KEY"))

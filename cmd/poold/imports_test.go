@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"internal/backend": {"internal/captcha", "internal/history/dynamostore", "internal/postgres", "internal/redisdb", "internal/targets"},
 	"internal/backoff": {},
 	"internal/captcha": {},
-	"internal/check": {"internal/backend", "internal/cli", "internal/history/dynamostore", "internal/postgres", "internal/provider",
+	"internal/check": {"internal/backend", "internal/captcha", "internal/cli", "internal/history/dynamostore", "internal/postgres", "internal/provider",
 		"internal/redisdb", "internal/targets", "internal/targets/reload"},
 	"internal/claims":              {"internal/backoff", "internal/captcha", "internal/postgres", "internal/redisdb"},
 	"internal/cli":                 {"internal/captcha", "internal/status", "internal/targets"},

@@ -157,6 +157,9 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	}
 	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one, at most %.0fs",
 		counts.Orders, counts.Waiting, defaultWait.Seconds(), maxWait.Seconds())
+	if counts.Fresh > 0 {
+		detail = fmt.Sprintf("ready tokens: %d, but earlier callers wait for them, or none has the min_ttl; ", counts.Fresh) + detail
+	}
 	if cause.Reason != "" {
 		detail = cause.Reason + "; " + detail
 	}

@@ -140,10 +140,8 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	switch {
 	case c.route.scope == targets.ScopeSolve && note.State == refill.OK && !cause.Outage:
 		return late
-	case cause.State == refill.Paused && c.Target.Halted() == "":
-		return NewProblem(CodePaused, cause.Reason+"; `poold resume "+c.Target.Name+"` ends the pause").RetryAfter(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Paused:
-		return NewProblem(CodePaused, cause.Reason).RetryAfter(retry)
+		return NewProblem(CodePaused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Refused:
 		return NewProblem(CodeSolveRefused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Budget:

@@ -36,7 +36,7 @@ func TestCauseOf(t *testing.T) {
 
 		"starting, in an outage": {undecided: true, refill: busy, outage: outage, state: refill.Starved, reason: outage, is: true},
 
-		"paused": {refill: refill.Status{State: refill.Paused, Reason: "paused by ops", Want: 3}, outage: outage, state: refill.Paused, reason: "paused by ops"},
+		"paused": {refill: refill.Status{State: refill.Paused, Reason: "paused by ops", Want: 3}, outage: outage, state: refill.Paused, reason: "paused by ops; `poold resume login` ends the pause"},
 
 		"refused":               {refill: refill.Status{State: refill.Refused, Reason: "bad"}, outage: outage, state: refill.Refused, reason: "the provider refuses this target: bad"},
 		"refused, with a retry": {refill: refill.Status{State: refill.Refused, Reason: "bad", Until: until}, state: refill.Refused, reason: "the provider refuses this target: bad; the next order is tried at 03:04:05 UTC, or at once after `poold resume login`"},

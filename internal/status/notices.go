@@ -45,6 +45,8 @@ func CauseOf(t *targets.Target, refilling refill.Status, c *pool.Counts, outageR
 		return Cause{State: state, Reason: reason}
 	case state == refill.Budget:
 		return Cause{State: state, Reason: cmp.Or(reason, "the budget is used up")}
+	case state == refill.Paused && t.Halted() == "":
+		return Cause{State: state, Reason: reason + "; `poold resume " + t.Name + "` ends the pause"}
 	case state == refill.Paused:
 		return Cause{State: state, Reason: reason}
 	case state == refill.OK && reason == "" && c.Status == "":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 
 // bySignal is the actor of a reload on SIGHUP.
 const bySignal = "SIGHUP"
+
+// balanceLow is the limit of the alert PooldBalanceLow.
+const balanceLow = 5
 
 // openEvents opens the list of events. It must be called before the parts that add events.
 func (d *daemon) openEvents() {
@@ -27,7 +31,8 @@ func (d *daemon) openEvents() {
 		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: text, State: data})
 	}
 	d.redis.Back = func(away time.Duration) {
-		text := "Redis serves again, after " + away.Round(time.Second).String() + "."
+		since := time.Now().Add(-away).UTC().Format(time.TimeOnly)
+		text := "Redis serves again, after " + away.Round(time.Second).String() + ": it was away since " + since + " UTC."
 		d.noteChange("redis", events.Event{Kind: events.RedisUp, Text: text, State: time.Now().UTC().Format("15:04")})
 	}
 }
@@ -47,16 +52,39 @@ func (d *daemon) noteProvider(name string, down bool, reason string) {
 	d.noteChange("provider", e)
 }
 
-// noteBudget adds an event: a budget refused an order. The event is added at most once an hour.
-func (d *daemon) noteBudget(scope, target string) {
-	e := events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Text: "The budget of target " + target + " is used up.", State: "used up"}
+// noteBudget adds an event: a budget refused an order, which is added at most once an hour; or, with the period of a
+// budget, at least 80 % of it are used, which is added at most once in the period.
+func (d *daemon) noteBudget(scope, target string, period time.Duration) {
+	whose, e := "The budget of target "+target, events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Lasts: period}
 	switch scope {
 	case pool.ScopeAll:
-		e.Subject, e.Target, e.Text = "overall", "", "The overall budget is used up."
+		whose, e.Subject, e.Target = "The overall budget", "overall", ""
 	case pool.ScopeSolve:
-		e.Subject, e.Target, e.Text = "/solve", "", "The budget of solves without a target is used up."
+		whose, e.Subject, e.Target = "The budget of solves without a target", "/solve", ""
 	}
-	d.noteChange("budget", e)
+	e.Text = whose + " is used up."
+	if period > 0 {
+		e.Kind, e.Text = events.BudgetNear, fmt.Sprintf("%s is nearly used up: at least 80 %% of the solves of %.0f h.", whose, period.Hours())
+	}
+	e.State = string(e.Kind)
+	d.noteChange("budget "+period.String(), e)
+}
+
+// noteBalance adds an event: the balance at a provider is low, and was not before.
+func (d *daemon) noteBalance(provider string, balance float64) {
+	e := events.Event{Subject: provider, State: "enough", Lasts: events.Kept} // only the state changes
+	if balance < balanceLow {
+		amount := d.file.Current().Currency.With(fmt.Sprintf("%.6g", balance))
+		e.Kind, e.State, e.Text = events.BalanceLow, "low", "The balance at provider "+provider+" is low: "+amount+"."
+	}
+	d.noteChange("balance", e)
+}
+
+// noteRefused adds an event: a service rejects the parameters of a target, since a time.
+func (d *daemon) noteRefused(target, reason string, since time.Time) {
+	text := "The service refuses target " + target + ": " + reason + "."
+	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: since.UTC().String(), Lasts: events.Kept}
+	d.noteChange("refused", e)
 }
 
 // noteReplica adds an event about a replica. The events ReplicaStopped and ReplicaGone have the same

@@ -152,7 +152,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	d.pool = pool.New(pool.Config{
 		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.replica.Name(), Log: log,
 		Away:    d.redis.Away,
-		Changed: func(id captcha.ID) { d.manager.Changed(id) },
+		Changed: func(id captcha.ID) { d.manager.Changed(id) }, Near: d.noteBudget,
 	})
 	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
 	d.openEvents()
@@ -164,12 +164,12 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	keeps := d.stores.sink != nil
 	d.buyer = purchase.New(purchase.Config{
 		Pool: d.pool, Letters: set.DeadLetters, Sink: keeps, Active: d.stores.active,
-		Observer: d.metrics, Log: log, ProviderChanged: d.noteProvider,
+		Observer: d.metrics, Log: log, ProviderChanged: d.noteProvider, BalanceRead: d.noteBalance,
 	})
 	d.openLetters(set)
-	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteBudget}
+	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: func(scope, target string) { d.noteBudget(scope, target, 0) }}
 	d.manager = refill.New(d.pool, guests, log)
-	d.buyer.Turn = d.manager.Changed
+	d.buyer.Turn, d.manager.Refused = d.manager.Changed, d.noteRefused
 	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: guests, Refiller: d.manager, Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
 	d.tasks = compat.New(d.pool, d.solver, log)
 	d.status = status.NewCollector(status.Sources{

@@ -17,9 +17,13 @@ const (
 	ProviderProbed Kind = "provider_probed"
 	ProviderDown   Kind = "provider_down"
 	ProviderUp     Kind = "provider_up"
+	BalanceLow     Kind = "balance_low"
+	BudgetNear     Kind = "budget_near" // at least 80 % of a budget are used
 	BudgetUsedUp   Kind = "budget_used_up"
-	RedisUp        Kind = "redis_up"   // Redis serves again after an outage
-	RedisLost      Kind = "redis_lost" // Redis lost its data
+	TargetRefused  Kind = "target_refused" // a service rejects the parameters of a target
+	RedisDown      Kind = "redis_down"     // only for the webhook: the list is in Redis
+	RedisUp        Kind = "redis_up"       // Redis serves again after an outage
+	RedisLost      Kind = "redis_lost"     // Redis lost its data
 	ReplicaStarted Kind = "replica_started"
 	ReplicaStopped Kind = "replica_stopped"
 	ReplicaGone    Kind = "replica_gone" // the beats of a replica ended without an orderly stop
@@ -36,9 +40,11 @@ type Event struct {
 	Text    string    `json:"text"`    // one sentence
 
 	// If several replicas can notice the same change, they use the same Topic and State. An event is
-	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped.
-	Topic string `json:"-"`
-	State string `json:"-"`
+	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped. An event without a
+	// Kind changes the State of its Topic and is not in the list.
+	Topic string        `json:"-"`
+	State string        `json:"-"`
+	Lasts time.Duration `json:"-"` // instead of the hour, if it is longer
 }
 
 // longestText limits the text of an event, in bytes.

@@ -195,5 +195,14 @@ func TestEqualChangesAreOneEvent(t *testing.T) {
 		if got := one.kinds(t); got != "budget_used_up budget_used_up" {
 			t.Errorf("%s", got)
 		}
+		low := events.Event{Kind: events.BalanceLow, Topic: "balance", State: "low", Lasts: 48 * time.Hour}
+		enough := events.Event{Topic: "balance", State: "enough"} // only the state changes
+		for i, e := range []events.Event{enough, low, low, enough, low} {
+			[]*replica{one, two}[i%2].Note(e)
+			time.Sleep(2 * time.Hour)
+		}
+		if list := one.recent(t); len(list) != 4 || list[1].Kind != events.BalanceLow || list[2].Kind != events.BudgetUsedUp {
+			t.Errorf("%v", list)
+		}
 	})
 }

@@ -25,6 +25,7 @@ local last = redis.call('LINDEX', KEYS[1], 0)
 if ARGV[2] ~= '' then
   if redis.call('GET', KEYS[2]) == ARGV[2] then return 0 end
   redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[6])
+  if string.find(ARGV[7], '"kind":""', 1, true) then return 0 end -- only the state changes
 end
 local t = redis.call('TIME')
 local id = math.max(t[1] * 1000000 + t[2], last and tonumber(string.match(last, '^%d+')) + 1 or 0)
@@ -43,8 +44,8 @@ const (
 	Newest = 1000
 	// mostEqual is the maximum number of events of one kind by one actor, so that no key displaces the events of others.
 	mostEqual = 50
-	// kept is how long the list keeps an event.
-	kept = 30 * 24 * time.Hour
+	// Kept is how long the list keeps an event.
+	Kept = 30 * 24 * time.Hour
 	// remembered is how long an equal event of the same topic is dropped.
 	remembered = time.Hour
 	// mostQueued is the maximum number of events that wait for Redis in memory, besides the one that
@@ -134,7 +135,7 @@ func (l *Log) add(ctx context.Context, e Event) error {
 	body, _ := json.Marshal(e) // of texts and a time: no error is possible
 	actor, _ := json.Marshal(e.Actor)
 	keys := []string{l.key(), l.db.Prefix + ":event:{events}:" + e.Topic}
-	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, mostEqual, kept.Milliseconds(), remembered.Milliseconds(),
+	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, mostEqual, Kept.Milliseconds(), max(remembered, e.Lasts).Milliseconds(),
 		`"kind":"`+string(e.Kind)+`","actor":`+string(actor)).Err()
 }
 
@@ -150,7 +151,7 @@ func (l *Log) Recent(ctx context.Context) ([]Event, error) {
 	for _, member := range members {
 		var e Event
 		id, body, _ := strings.Cut(member, " ")
-		if json.Unmarshal([]byte(body), &e) == nil && time.Since(e.At) <= kept {
+		if json.Unmarshal([]byte(body), &e) == nil && time.Since(e.At) <= Kept {
 			e.ID = id
 			list = append(list, e)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	_ "net/http/pprof" //nolint:gosec // G108: only requests with the scope admin reach http.DefaultServeMux
+	"time"
 
 	"poold/internal/purchase"
 )
@@ -21,7 +22,7 @@ func (s *Server) ready(c *Context) error {
 	case s.stopping.Load():
 		return NewProblem(CodeShuttingDown, "the daemon is stopping")
 	case !health.Ready():
-		return NewProblem(CodeStoreDown, health.Reason)
+		return NewProblem(CodeStoreDown, health.Reason+", since "+health.Since.UTC().Format(time.RFC3339))
 	}
 	ready := struct {
 		Ready   bool     `json:"ready"`

@@ -33,8 +33,8 @@ var place = newScript("place", `
 -- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
 --      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants),
 --      then scope, per_hour, per_day for each budget
--- Reply {ok, now, next identity of wants}, or {enough | paused | permit | budget | brake, ms, text, kind of the brake}
-if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
+-- Reply {ok, now, next identity of wants, budgets of which 80 % are used: 2 x index, + 1 for the day}, or {enough | paused | permit | budget | brake, ms, text, kind of the brake}
+if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, '', {}} end -- a repetition, perhaps of an ended order
 local id, waiting = ARGV[2], redis.call('ZCARD', KEYS[7])
 local _, outliving = ageing(id, now + ARGV[8])
 if ARGV[11] == '0' and outliving + redis.call('ZCARD', KEYS[5]) >= ARGV[7] + waiting then
@@ -62,6 +62,7 @@ for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
     probes[#probes + 1] = {KEYS[i], math.max(now + b[2], rest)}
   end
 end
+local near = {}
 for i = 13, #KEYS do
   local at = 12 + 3 * (i - 13)
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', now - 86400000)
@@ -74,6 +75,7 @@ for i = 13, #KEYS do
       if ARGV[at] ~= id then want(ARGV[at], opens) end
       return {'budget', opens - now, ARGV[at], ''}
     end
+    if limit > 0 and 5 * (used + 1) >= 4 * limit then near[#near + 1] = 2 * (i - 13) + j - 1 end
   end
 end
 if redis.call('ZCARD', KEYS[4]) >= tonumber(ARGV[6]) then
@@ -90,10 +92,10 @@ redis.call('SADD', KEYS[3], ARGV[1])
 redis.call('ZADD', '@replicas', 'NX', now, ARGV[4]) -- if it was buried meanwhile, the order is adopted all the same
 redis.call('HSET', KEYS[1], 'id', id, 'account', ARGV[3], 'owner', ARGV[4], 'state', 'p', 'placed', now,
   'facts', ARGV[9], 'price', ARGV[10])
-if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn
+if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, '', near} end -- nobody waits for a turn
 redis.call('ZREM', KEYS[10], id)
 redis.call('DEL', '@turn:' .. id)
-return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(ARGV[6]) and turn(ARGV[3]) or ''}
+return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(ARGV[6]) and turn(ARGV[3]) or '', near}
 `)
 
 // begin notes that the submit may leave. The owner alone may submit, once.
@@ -295,6 +297,7 @@ type Order struct {
 	Price       int64         // billionths of the currency; -1 = unknown
 	Unpooled    bool          // the depth does not count, and no other replica could place it: a picture
 	Budgets     []Budget
+	Target      string // for Config.Near
 }
 
 // The reasons of a RefusedError.
@@ -330,6 +333,10 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	case err != nil:
 		return time.Time{}, "", err
 	case text(v[0]) == "ok":
+		near, _ := v[3].([]any)
+		for _, n := range near {
+			p.c.Near(o.Budgets[number(n)/2].Scope, o.Target, [2]time.Duration{time.Hour, 24 * time.Hour}[number(n)%2])
+		}
 		return time.UnixMilli(number(v[1])).UTC(), captcha.ID(text(v[2])), nil
 	}
 	return time.Time{}, "", &RefusedError{Reason: text(v[0]), After: span(v[1]), Text: text(v[2]), Kind: text(v[3])}

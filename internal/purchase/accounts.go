@@ -288,6 +288,8 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	as.mu.Unlock()
 	if err = errors.Join(err, a.ReadBalance(limited)); err != nil {
 		b.c.Log.Debug("threads or balance not read", "provider", a.Name(), "err", err)
+	} else if balance := a.Balance(); balance != nil && b.c.BalanceRead != nil {
+		b.c.BalanceRead(a.Name(), *balance)
 	}
 }
 

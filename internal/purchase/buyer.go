@@ -89,11 +89,13 @@ type Config struct {
 	Pool     *pool.Pool
 	// ProviderChanged is called when a provider goes down, with the reason, or up. It must not block; nil = no observer.
 	ProviderChanged func(provider string, down bool, reason string)
-	Letters         string // folder of the dead letters
-	Sink            bool   // rows of ends are written for the history
-	Active          bool   // rows of purchases are written too, for a store that shows orders in flight
-	Observer        Observer
-	Log             *slog.Logger
+	// BalanceRead is called with each balance that was read. It must not block; nil = no observer.
+	BalanceRead func(provider string, balance float64)
+	Letters     string // folder of the dead letters
+	Sink        bool   // rows of ends are written for the history
+	Active      bool   // rows of purchases are written too, for a store that shows orders in flight
+	Observer    Observer
+	Log         *slog.Logger
 }
 
 // Buyer buys for all identities of a replica. It is safe for concurrent use.
@@ -253,7 +255,7 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 	o.journal = pool.Order{
 		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: b.life(a.Timeout()), Depth: s.Depth,
 		Concurrency: e.Concurrency, Horizon: s.Horizon, Facts: string(text), Price: o.facts.Price, Unpooled: s.Image != nil,
-		Budgets: s.Budgets,
+		Budgets: s.Budgets, Target: s.Target,
 	}
 }
 

@@ -114,7 +114,7 @@ func (db *DB) report(was, now *condition) {
 	switch {
 	case err == nil && was.fault == nil:
 	case err == nil:
-		db.log.Info("redis serves again")
+		db.log.Info("redis serves again", "from", was.since)
 		if db.Back != nil {
 			db.Back(time.Since(was.since))
 		}

@@ -54,6 +54,10 @@ type Buyer interface {
 
 // Manager decides for the targets of a file. It is safe for concurrent use.
 type Manager struct {
+	// Refused is called when a target enters the state Refused, with the reason and the begin of the brake. It must not
+	// block, and is set before Run.
+	Refused func(target, reason string, since time.Time)
+
 	pool  *pool.Pool
 	buyer Buyer
 	log   *slog.Logger
@@ -87,7 +91,7 @@ type subject struct {
 
 // New returns a Manager without targets.
 func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
-	m := &Manager{pool: p, buyer: b, log: log, subjects: map[captcha.ID]*subject{}, woken: make(chan struct{}, 1)}
+	m := &Manager{pool: p, buyer: b, log: log, subjects: map[captcha.ID]*subject{}, woken: make(chan struct{}, 1), Refused: func(string, string, time.Time) {}}
 	m.decisions.SetLimit(mostDecisions)
 	m.orders.SetLimit(mostOrders)
 	return m

@@ -136,6 +136,9 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State]
 		d.m.log.Log(ctx, level, "the state of a target has changed",
 			"target", d.spec.Target, "state", s.State, "reason", s.Reason)
+		if s.State == Refused {
+			d.m.Refused(d.spec.Target, s.Reason, c.Brake.Since)
+		}
 	}
 	if stays {
 		return ""

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -36,6 +37,7 @@ type everyFault struct {
 	redis    *redis.Client
 	replicas []*process
 	callers  *storyCallers
+	posted   sync.Map // kinds of events at the webhook
 }
 
 // The file has three targets, named "login", "refusable" and "small". For a while the service
@@ -55,7 +57,13 @@ func newEveryFault(t *testing.T) *everyFault {
 	s := &everyFault{T: t, server: postgrestest.Start(t)}
 	s.database = s.server.Database(t)
 	o := quick()
-	o.FailShare, o.PingShare = 0.1, 0.7
+	o.FailShare, o.PingShare, o.Balance = 0.1, 0.7, 4.5
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var e events.Event
+		_ = json.NewDecoder(r.Body).Decode(&e)
+		s.posted.Store(e.Kind, true)
+	}))
+	t.Cleanup(hook.Close)
 	door := newCallbackDoor(t)
 	s.service = simulatedtest.New(o) // runs in this process, so that its faults can choose calls
 	listening := httptest.NewServer(s.service)
@@ -69,7 +77,8 @@ func newEveryFault(t *testing.T) *everyFault {
 		top: buying + fmt.Sprintf(`
 dedup: {backend: postgres, url: %q}
 history: {backend: postgres, url: %q}
-server: {keys: [{name: story, key: %s, scopes: [token, solve, status, admin]}]}`, s.database, s.database, storyKey),
+notify: {url: %q}
+server: {keys: [{name: story, key: %s, scopes: [token, solve, status, admin]}]}`, s.database, s.database, hook.URL, storyKey),
 	})
 	s.w.edit(t, "targets:\n", fmt.Sprintf(storyTargets, smallKey, smallBudget, refusableKey))
 	s.w.initHistory(t, nil)
@@ -120,6 +129,9 @@ func (s *everyFault) checkEvents() {
 		s.Error(err)
 	}
 	all := s.replicas[0].tells(events.ReplicaStopped, events.ReplicaStarted, events.ProviderDown, events.ProviderProbed, events.BudgetUsedUp)
+	for _, kind := range []events.Kind{events.BalanceLow, events.BudgetNear, events.TargetRefused, events.ProviderUp} {
+		testkit.Within(s, 20*time.Second, "the notification "+string(kind), func() bool { _, is := s.posted.Load(kind); return is })
+	}
 	states := slices.DeleteFunc(all, func(kind events.Kind) bool { return kind != events.ProviderDown && kind != events.ProviderUp })
 	if len(states) < 2 || len(slices.Compact(slices.Clone(states))) != len(states) {
 		s.Errorf("the states of the provider: %v", states)

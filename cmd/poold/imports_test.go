@@ -13,7 +13,7 @@ import (
 var mayImport = map[string][]string{
 	"cmd/poold": {"internal/backend", "internal/captcha", "internal/check", "internal/claims", "internal/cli", "internal/compat", "internal/events", "internal/history",
 		"internal/history/pgstore", "internal/history/redisstore", "internal/httpapi",
-		"internal/listener", "internal/pool", "internal/pool/tokenid", "internal/provider", "internal/provider/simulated",
+		"internal/listener", "internal/notify", "internal/pool", "internal/pool/tokenid", "internal/provider", "internal/provider/simulated",
 		"internal/purchase", "internal/purchase/signature", "internal/redisdb", "internal/refill", "internal/replicas", "internal/simulate",
 		"internal/solve", "internal/status", "internal/systemd", "internal/targets", "internal/targets/reload"},
 	"clients/go":       {},
@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/httpapi/openapi/openapitest": {"internal/httpapi/openapi"},
 	"internal/httpapi/page":                {"internal/events", "internal/refill", "internal/status", "internal/targets"},
 	"internal/listener":                    {},
+	"internal/notify":                      {"internal/backoff", "internal/events", "internal/redisdb", "internal/targets"},
 	"internal/panics":                      {},
 	"internal/pool":                        {"internal/backoff", "internal/captcha", "internal/redisdb"},
 	"internal/pool/tokenid":                {"internal/redisdb"},

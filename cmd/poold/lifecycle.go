@@ -34,7 +34,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	support := start(lasting, failed, d.supportParts()...)
 	d.redis.AwaitProbe(working) // so that /readyz never answers 200 without Redis
 	d.noteReplica(events.ReplicaStarted, d.replica, "started", "started with version "+version)
-	noting := start(lasting, failed, d.events.Run)
+	noting := start(lasting, failed, d.events.Run, d.notifier.Run)
 	// Reloads change the targets that buying works on.
 	buying := start(lasting, failed, d.manager.Run, d.solver.Run, d.file.Run, func(ctx context.Context) error {
 		return d.reloadOnHangup(ctx, hangups)

@@ -25,6 +25,7 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 	}
 	d.buyer.SetProviders(d.providers.entries(set))
 	d.manager.Apply(set)
+	d.notifier.Apply(set.Notify)
 }
 
 // reapply applies the Set of a reload.

@@ -20,6 +20,7 @@ import (
 	"poold/internal/events"
 	"poold/internal/httpapi"
 	"poold/internal/listener"
+	"poold/internal/notify"
 	"poold/internal/pool"
 	"poold/internal/pool/tokenid"
 	"poold/internal/purchase"
@@ -105,6 +106,7 @@ type daemon struct {
 	status    *status.Collector
 	events    *events.Log
 	replica   replicas.Replica
+	notifier  *notify.Notifier
 	lost      chan struct{} // Redis has lost its data
 	server    *httpapi.Server
 	http      *http.Server
@@ -156,6 +158,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	})
 	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
 	d.openEvents()
+	d.notifier = &notify.Notifier{Events: d.events, DB: d.redis, Replica: d.replica.ID, Version: version, Log: log}
 	d.metrics = httpapi.NewMetrics(version, commit(), d.replica.String(), d.port.Counts, d.lines.Dropped)
 	d.providers = newProviders(d.metrics.Provider)
 	if err := d.openStores(ctx, set); err != nil {

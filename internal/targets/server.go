@@ -97,6 +97,15 @@ func (s *Server) validate(at *place) {
 	}
 }
 
+// validate checks the webhook. No message quotes its address, because it may contain a password.
+func (n *Notify) validate(at *place) {
+	at.require("url")
+	at.check("url", addressFault(n.URL.Reveal(), "must not hold a user and password", ""))
+	at.warnIf(unencrypted(n.URL.Reveal()), "url", "http sends events unencrypted: use https")
+	at.warnIf(n.URL == "", "url", "is empty, so nothing is posted%s", toSet(at.at("url").names))
+	at.warnIf(n.Secret == "", "secret", "is empty, so nothing is signed%s", toSet(at.at("secret").names))
+}
+
 func (k *Key) validate(at *place) {
 	at.require("name", "scopes")
 	at.form("name", `^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`, "1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit")

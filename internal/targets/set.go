@@ -38,6 +38,8 @@ type Set struct {
 	// The store of the history: how orders ended and who took their tokens. Needs a restart, except for the
 	// password in url.
 	History History `yaml:"history"`
+	// The webhook for events. Without this section: none.
+	Notify Notify `yaml:"notify"`
 	// The code (ISO 4217, such as USD) or the sign (such as $) that is shown with amounts of money. Empty:
 	// none.
 	Currency Currency `yaml:"currency"`
@@ -163,6 +165,17 @@ type RedisTLS struct {
 type deadLetters struct {
 	// The directory; it holds live tokens. Default: ./dead-letters.
 	Dir string `yaml:"dir" nonempty:"true"`
+}
+
+// Notify is the section notify. A reload applies all its fields. URL is "" without a webhook.
+type Notify struct {
+	// Address of the webhook, a secret. Required.
+	URL captcha.Secret `yaml:"url"`
+	// Key of the signature. Without it: none.
+	Secret captcha.Secret `yaml:"secret"`
+	// What is posted. Without it: provider_down, provider_up, balance_low, budget_near,
+	// budget_used_up, target_refused, reload_refused, redis_down, redis_up, redis_lost and replica_gone.
+	Kinds []string `yaml:"kinds" nonempty:"true" oneof:"reload_applied reload_refused target_paused target_resumed target_flushed provider_probed provider_down provider_up balance_low budget_near budget_used_up target_refused redis_down redis_up redis_lost replica_started replica_stopped replica_gone"`
 }
 
 // Protocol is the protocol of a provider.

@@ -1,0 +1,182 @@
+// Package notify posts events to the webhook of the section notify. The replicas of an installation take turns: one at
+// a time reads the list of package events and posts what is new. Only RedisDown is not in the list; each replica posts
+// it by itself.
+//
+// # Keys
+//
+//	{PREFIX}:notify    string  the replica that posts, for leaseLife
+//	{PREFIX}:notified  string  id of the last event that was posted or skipped
+//
+// # Invariants
+//
+//   - One replica posts at a time. An event is posted again only if its sender ends before it has stored its id.
+//   - An event is posted until the webhook accepts or refuses it, or the event is an hour old.
+//   - No log has more of the URL than its host.
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"poold/internal/backoff"
+	"poold/internal/events"
+	"poold/internal/redisdb"
+	"poold/internal/targets"
+)
+
+const (
+	// postLimit limits a request.
+	postLimit = 10 * time.Second
+	// leaseLife exceeds the time between two claims, of which a request is the longest part.
+	leaseLife = 15 * time.Second
+	// every is the time between two looks at the list.
+	every = 2 * time.Second
+	// oldest is the age from which on an event is skipped.
+	oldest = time.Hour
+	// downAfter is how long Redis is away before this is posted.
+	downAfter = 10 * time.Second
+)
+
+// retries are the pauses between two attempts to post.
+var retries = backoff.Doubling{First: time.Second, Most: time.Minute}
+
+// transport makes the requests. Unlike a Client it follows no redirect, and its errors do not have the URL.
+var transport = &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+
+// claim takes or extends the lease, and moves the cursor. The first cursor is 10 s ago, so that it is before the event
+// RedisLost.
+//
+//	KEYS   the lease, the cursor
+//	ARGV   the replica; the life of the lease in ms; the id of the last event, or 0
+//	Reply  the cursor; empty = another replica has the lease
+var claim = redisdb.NewScript(`
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return '' end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+local t = redis.call('TIME')
+local cursor = math.max(tonumber(redis.call('GET', KEYS[2]) or t[1] * 1000000 + t[2] - 10000000), tonumber(ARGV[3]))
+redis.call('SET', KEYS[2], string.format('%.0f', cursor))
+return string.format('%.0f', cursor)`)
+
+// Notifier posts events. Apply is safe for concurrent use.
+type Notifier struct {
+	Events  *events.Log
+	DB      *redisdb.DB
+	Replica string // ID of this one
+	Version string // of the daemon
+	Log     *slog.Logger
+
+	section atomic.Pointer[targets.Notify] // nil = Apply was not called yet
+
+	// For Run alone.
+	used     *targets.Notify
+	failures int       // attempts since the last success
+	next     time.Time // of the next attempt
+	told     time.Time // begin of the outage of Redis that was posted last
+}
+
+// Apply replaces the section of the file.
+func (n *Notifier) Apply(s targets.Notify) { n.section.Store(&s) }
+
+// Run posts until ctx ends.
+func (n *Notifier) Run(ctx context.Context) error {
+	for backoff.Sleep(ctx, every) == nil {
+		if s := n.section.Load(); s != n.used {
+			n.used, n.failures, n.next = s, 0, time.Time{}
+		}
+		if n.used != nil && n.used.URL != "" {
+			n.turn(ctx)
+		}
+	}
+	return nil
+}
+
+// turn posts what is new.
+func (n *Notifier) turn(ctx context.Context) {
+	if h := n.DB.Health(); !h.Up {
+		if h.Since != n.told && time.Since(h.Since) >= downAfter && n.post(ctx, events.Event{
+			ID: strconv.FormatInt(h.Since.UnixMicro(), 10), At: h.Since.UTC().Truncate(time.Millisecond), Kind: events.RedisDown,
+			Actor: events.ReplicaActor(n.Replica), Text: "Redis cannot be used since " + h.Since.UTC().Format("15:04:05") + " UTC: " + h.Reason + ".",
+		}) {
+			n.told = h.Since
+		}
+		return
+	}
+	cursor := n.claim(ctx, "0")
+	if cursor == "" {
+		return
+	}
+	list, _ := n.Events.Recent(ctx) // without an answer, the next turn asks again
+	for _, e := range slices.Backward(list) {
+		isNew := e.ID > cursor // ids have as many digits
+		if isNew && time.Since(e.At) < oldest && !n.post(ctx, e) || isNew && n.claim(ctx, e.ID) == "" {
+			return
+		}
+	}
+}
+
+// claim returns the cursor; "" = another replica may post, or Redis does not answer.
+func (n *Notifier) claim(ctx context.Context, last string) string {
+	keys := []string{"{" + n.DB.Prefix + "}:notify", "{" + n.DB.Prefix + "}:notified"}
+	cursor, _ := claim.Run(ctx, n.DB.Slow, keys, n.Replica, leaseLife.Milliseconds(), last).Text()
+	return cursor
+}
+
+// post posts an event, if it is of a wanted kind and it is not too early for another attempt. It reports whether the
+// event needs no further one.
+func (n *Notifier) post(ctx context.Context, e events.Event) bool {
+	if !slices.Contains(n.used.Kinds, string(e.Kind)) || time.Now().Before(n.next) {
+		return !slices.Contains(n.used.Kinds, string(e.Kind))
+	}
+	status, err := n.send(ctx, e)
+	address, _ := url.Parse(n.used.URL.Reveal()) // a valid one
+	log := n.Log.With("address", address.Host, "event", e.Text, "err", err)
+	switch {
+	case err == nil:
+		n.failures = 0
+	case status/100 == 4 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests:
+		log.Warn("the webhook refuses a notification, which is dropped: correct notify")
+	case ctx.Err() == nil:
+		if n.failures++; n.failures == 1 {
+			log.Warn("a notification is not delivered; it is tried again for an hour")
+		}
+		n.next = time.Now().Add(retries.Pause(n.failures))
+		return false
+	}
+	return ctx.Err() == nil
+}
+
+// send makes one request. The status is 0 without an answer.
+func (n *Notifier) send(ctx context.Context, e events.Event) (status int, err error) {
+	body, _ := json.Marshal(e) // of texts and a time: no error is possible
+	ctx, cancel := context.WithTimeout(ctx, postLimit)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, n.used.URL.Reveal(), bytes.NewReader(body)) // the URL is valid
+	mac := hmac.New(sha256.New, []byte(n.used.Secret))
+	mac.Write(body)
+	r.Header = http.Header{"Content-Type": {"application/json"}, "User-Agent": {"poold/" + n.Version}, "X-Request-Id": {e.ID}}
+	if n.used.Secret != "" {
+		r.Header.Set("X-Poold-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	}
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		return 0, err
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode/100 != 2 {
+		err = fmt.Errorf("HTTP status %d", answer.StatusCode)
+	}
+	return answer.StatusCode, err
+}

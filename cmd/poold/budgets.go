@@ -25,9 +25,12 @@ func (d *daemon) countAgain(ctx context.Context) error {
 
 func (d *daemon) countHistory(ctx context.Context, page int) error {
 	set := d.file.Current()
-	budgets := map[string][]pool.Budget{"/solve": {{Scope: pool.ScopeSolve}, {Scope: pool.ScopeAll}}}
+	budgets := map[string][]pool.Budget{}
+	if set.Solve != nil {
+		budgets["/solve"] = refill.Budgets(set, pool.ScopeSolve, set.Solve.Budget, set.Solve.Owner)
+	}
 	for i := range set.Targets {
-		budgets[set.Targets[i].Name] = refill.Spec(&set.Targets[i], set.Budget).Budgets
+		budgets[set.Targets[i].Name] = refill.Spec(&set.Targets[i], set).Budgets
 	}
 	for _, status := range []history.Status{history.StatusSolved, history.StatusError} {
 		q := history.Query{By: history.ByStatus, Value: string(status), From: time.Now().Add(-24 * time.Hour), Limit: page}
@@ -42,7 +45,7 @@ func (d *daemon) countHistory(ctx context.Context, page int) error {
 				if !list[i].Costs() {
 					continue
 				}
-				if err := d.pool.CountAgain(ctx, list[i].ID, list[i].PlacedAt.Time, budgets[list[i].Target]); err != nil {
+				if err := d.pool.CountAgain(ctx, list[i].ID, list[i].PlacedAt.Time, int64(list[i].Price), budgets[list[i].Target]); err != nil {
 					return err
 				}
 			}

@@ -52,8 +52,8 @@ func (d *daemon) noteProvider(name string, down bool, reason string) {
 	d.noteChange("provider", e)
 }
 
-// noteBudget adds an event: a budget refused an order, which is added at most once an hour; or, with the period of a
-// budget, at least 80 % of it are used, which is added at most once in the period.
+// noteBudget adds an event: a budget refused an order or a take, which is added at most once an hour; or, with the period
+// of a budget, at least 80 % of it are used, which is added at most once in the period.
 func (d *daemon) noteBudget(scope, target string, period time.Duration) {
 	whose, e := "The budget of target "+target, events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Lasts: period}
 	switch scope {
@@ -61,6 +61,10 @@ func (d *daemon) noteBudget(scope, target string, period time.Duration) {
 		whose, e.Subject, e.Target = "The overall budget", "overall", ""
 	case pool.ScopeSolve:
 		whose, e.Subject, e.Target = "The budget of solves without a target", "/solve", ""
+	default:
+		if kind, name, shared := strings.Cut(scope, ":"); shared && (kind+":" == pool.ScopeOwner || kind+":" == pool.ScopeKey) {
+			whose, e.Subject, e.Target = "The budget of "+kind+" "+name, scope, ""
+		}
 	}
 	e.Text = whose + " is used up."
 	if period > 0 {

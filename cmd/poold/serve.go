@@ -170,7 +170,8 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 		Observer: d.metrics, Log: log, ProviderChanged: d.noteProvider, BalanceRead: d.noteBalance,
 	})
 	d.openLetters(set)
-	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: func(scope, target string) { d.noteBudget(scope, target, 0) }}
+	usedUp := func(scope, target string) { d.noteBudget(scope, target, 0) }
+	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: usedUp}
 	d.manager = refill.New(d.pool, guests, log)
 	d.buyer.Turn, d.manager.Refused = d.manager.Changed, d.noteRefused
 	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: guests, Refiller: d.manager, Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
@@ -182,7 +183,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	})
 	d.server = httpapi.New(httpapi.Deps{ //nolint:contextcheck // each request has a context
 		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Solver: d.solver, Tasks: d.tasks,
-		History: d.stores.sink, Audit: keeps && set.History.Audit > 0,
+		UsedUp: usedUp, History: d.stores.sink, Audit: keeps && set.History.Audit > 0,
 		Status: d.status, Events: d.events, Metrics: d.metrics, Log: log, AccessLog: access,
 	})
 	d.http = d.server.HTTPServer()

@@ -128,12 +128,21 @@ func targetLine(set *targets.Set, t *targets.Target) (class, text string) {
 		kept = 0
 	}
 	idle := float64(kept) * float64(24*time.Hour) / float64(t.Usable()) // solves a day
-	const unlimited = math.MaxInt
-	most := min(cmp.Or(24*t.Budget.PerHour, unlimited), cmp.Or(t.Budget.PerDay, unlimited), cmp.Or(set.Budget.PerDay, unlimited))
+
 	price, known := 0.0, true // of one solve at the most expensive provider
 	for _, p := range set.Providers {
 		one := p.Price.For(t.Identity.Type)
 		price, known = max(price, one), known && one >= 0
+	}
+	const unlimited = math.MaxInt
+	most := unlimited // solves a day
+	for _, b := range []targets.Budget{t.Budget, set.Owners[t.Owner].Budget, set.Budget} {
+		most = min(most, cmp.Or(24*b.PerHour, unlimited), cmp.Or(b.PerDay, unlimited))
+		for _, money := range []float64{b.MoneyPerDay, b.MoneyPerMonth} {
+			if money > 0 && price > 0 {
+				most = min(most, int(money/price))
+			}
+		}
 	}
 	daily := func(solves float64) string {
 		text := fmt.Sprintf("%.0f solves a day", solves)

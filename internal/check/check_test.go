@@ -85,6 +85,7 @@ func TestTargetLine(t *testing.T) {
 	for _, c := range []struct{ head, keys, want string }{
 		{head, "depth: 2, budget: {per_hour: 40, per_day: 1000}", "note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 960 solves a day for 1.15 EUR"},
 		{head, "depth: 2, budget: {per_hour: 20}", "warning: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; the budget of 480 solves a day for 0.58 EUR is too small for that"},
+		{head, "depth: 2, budget: {money_per_day: 1}", "note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 833 solves a day for 1.00 EUR"},
 		{head + "budget: {per_day: 800}\n", "depth: 2", "note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 800 solves a day for 0.96 EUR"},
 		{head, "depth: 2", "warning: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; no budget limits it"},
 		{head, "depth: 2, idle_after: 1h, budget: {per_day: 10}", "note: a: turnstile, fixed, depth 2; idle 0 solves a day for 0.00 EUR; at most 10 solves a day for 0.01 EUR"},

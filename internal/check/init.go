@@ -42,7 +42,7 @@ func Init(c *cli.Console) *cobra.Command {
 		Long: "Asks for what a first pools.yaml needs, and writes the file with comments if it is valid. A flag answers a\n" +
 			"question. If the variable with the account's key is set, the key is tried; nothing is bought.",
 		Example: "  poold init --config my-pools.yaml\n  poold init --service captchaai --owner qa@example.com",
-		Args: cobra.NoArgs,
+		Args:    cobra.NoArgs,
 	}
 	config := cli.ConfigFlag(command, c)
 	questions := []question{

@@ -14,6 +14,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/refill"
 	"poold/internal/targets"
 )
 
@@ -111,6 +112,14 @@ func (c *Context) Admit(id captcha.ID) error {
 // has all scopes.
 func (c *Caller) May(scope targets.Scope) bool {
 	return c == Anyone || slices.Contains(c.Scopes, scope)
+}
+
+// limits returns the budget of the caller; without one its scope is "".
+func (c *Caller) limits() pool.Budget {
+	if c.Budget == (targets.Money{}) {
+		return pool.Budget{}
+	}
+	return refill.Limits(pool.ScopeKey+c.Name, targets.Budget{Money: c.Budget})
 }
 
 // AuditName returns the name of the caller in the audit and the metrics.

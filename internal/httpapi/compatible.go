@@ -267,13 +267,13 @@ func (s *Server) pollTerms(c *Context, task compat.Task) (compat.Terms, error) {
 func (s *Server) targetTerms(c *Context, t *targets.Target) compat.Terms {
 	c.Target = t
 	terms := compat.Terms{Call: CallFor(t), Out: func(ctx context.Context) bool { return s.IsOut(ctx, t) }}
-	terms.Call.Row = s.Row(c, "", false)
+	terms.Call.Row, terms.Call.Budget = s.Row(c, "", false), c.Caller.limits()
 	return terms
 }
 
 // guestTerms returns the terms of a guest.
 func (s *Server) guestTerms(c *Context, asked targets.SolveRequest) (terms compat.Terms) {
 	terms.Call, terms.Guest, terms.Rate = GuestOf(c.Access.Set, asked)
-	terms.Call.Row = s.Row(c, ImageOf(&asked), true)
+	terms.Call.Row, terms.Call.Budget = s.Row(c, ImageOf(&asked), true), c.Caller.limits()
 	return terms
 }

@@ -52,11 +52,11 @@ func GuestOf(set *targets.Set, asked targets.SolveRequest) (pool.Call, *solve.Sp
 		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: pool.Guest(asked.Identity.ID()),
 		Guest: true, Image: asked.Image, Margin: margin, Horizon: margin, Lifetime: lifetime,
 		Policy: string(set.ProvidersPolicy), Urgent: true,
+		Budgets: refill.Budgets(set, pool.ScopeSolve, set.Solve.Budget, set.Solve.Owner),
 	}
-	spec.Budgets = slices.DeleteFunc([]pool.Budget{
-		{Scope: pool.ScopeSolve, PerHour: set.Solve.Budget.PerHour, PerDay: set.Solve.Budget.PerDay},
-		{Scope: pool.ScopeAll, PerHour: set.Budget.PerHour, PerDay: set.Budget.PerDay},
-	}, func(b pool.Budget) bool { return b.PerHour == 0 && b.PerDay == 0 })
+	for _, key := range set.Server.Keys { // the token may be for another caller than the one who asks
+		spec.Priced = spec.Priced || key.Budget != (targets.Money{}) && slices.Contains(key.Scopes, targets.ScopeSolve)
+	}
 	var rate pool.Rate
 	rate.Count, rate.Per = wholeRate(set.Solve.Rate)
 	return pool.Call{ID: spec.ID, Margin: margin, MostTickets: solve.MostWaiting, Wait: asked.Timeout}, spec, rate

@@ -89,6 +89,7 @@ func (s *Server) explain(c *Context, err error) *Problem {
 	case errors.As(err, &rate):
 		return NewProblem(CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
 	case errors.As(err, &failed) && failed.Obstacle == pool.ReasonBudget:
+		s.noteBudget(failed)
 		return NewProblem(CodeBudget, failed.Reason).RetryAfter(time.Until(failed.Until))
 	case errors.As(err, &failed) && failed.Obstacle != "":
 		return NewProblem(CodeProviderDown, failed.Reason).RetryAfter(max(time.Until(failed.Until), Jitter(ShortRetry)))
@@ -113,6 +114,13 @@ func (s *Server) explain(c *Context, err error) *Problem {
 	p := NewProblem(CodeInternal, "an unexpected error; the daemon's log has the cause")
 	p.Cause = err
 	return p
+}
+
+// noteBudget adds an event if the budget of a key has refused a take.
+func (s *Server) noteBudget(err *pool.FailedError) {
+	if err.Key != "" && s.UsedUp != nil {
+		s.UsedUp(err.Key, "")
+	}
 }
 
 // explainEmpty returns the problem for an empty stock. The problem contains the reason why no token
@@ -202,7 +210,7 @@ var (
 	CodeInternal        = define("internal", http.StatusInternalServerError, "poold has an internal error")
 	CodePoolEmpty       = define("pool_empty", http.StatusServiceUnavailable, "No token is ready")
 	CodePaused          = define("paused", http.StatusServiceUnavailable, "No token is ready and buying is paused")
-	CodeBudget          = define("budget_exhausted", http.StatusServiceUnavailable, "No token is ready and the budget is used up")
+	CodeBudget          = define("budget_exhausted", http.StatusServiceUnavailable, "No token is available, because a budget is used up")
 	CodeProviderDown    = define("provider_down", http.StatusServiceUnavailable, "No token is ready and no provider is available")
 	CodeStoreDown       = define("store_down", http.StatusServiceUnavailable, "The store cannot be used")
 	CodeShuttingDown    = define("shutting_down", http.StatusServiceUnavailable, "The daemon is stopping")

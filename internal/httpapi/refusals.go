@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"hash/crc32"
 	"log/slog"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/compat"
+	"poold/internal/pool"
 	"poold/internal/provider/wire"
 )
 
@@ -51,6 +53,9 @@ func displayName(name string) string {
 
 // causeOf returns the cause of an error. It logs an unexpected error.
 func (s *Server) causeOf(c *Context, err error) *compat.Cause {
+	if failed := (*pool.FailedError)(nil); errors.As(err, &failed) {
+		s.noteBudget(failed)
+	}
 	cause := compat.CauseOf(err)
 	if cause == compat.Broken {
 		s.Log.ErrorContext(c.Ctx(), "client's call failed", slog.String("route", c.Path()), slog.Any("err", err))

@@ -100,7 +100,7 @@ func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request s
 			request.Share = &solve.Share{Key: id.ID(), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
 		}
 	}
-	call.Row = s.Row(c, ImageOf(&asked), true)
+	call.Row, call.Budget = s.Row(c, ImageOf(&asked), true), c.Caller.limits()
 	solve.Identify(&call, c.Caller.StableName, key)
 	request.Call = &call
 	return request, nil

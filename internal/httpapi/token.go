@@ -27,7 +27,7 @@ func (s *Server) take(c *Context) error {
 	if err != nil {
 		return err
 	}
-	call.Row = s.Row(c, "", buys)
+	call.Row, call.Budget = s.Row(c, "", buys), c.Caller.limits()
 	signer, err := s.IDs.Signer(c.Ctx())
 	if err != nil {
 		return err

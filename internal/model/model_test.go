@@ -60,7 +60,7 @@ type model struct {
 	*testing.T
 	addrs    []string
 	plain    *redis.Client // without faults, of the server that has the keys
-	limit    int           // budget of a day of all targets
+	limit    int           // most orders of all targets: the money of a month
 	targets  []target
 	service  *service
 	calm     atomic.Bool // no more faults
@@ -185,7 +185,7 @@ func (m *model) call(w, i int) {
 	if to.depth == 0 && !m.idle.Load() {
 		defer n.manager.Guest(purchase.Spec{
 			Target: "/solve", Identity: to.identity, ID: to.id, Margin: margin, Lifetime: lifetime, Horizon: margin, Guest: true,
-			Budgets: []pool.Budget{{Scope: pool.ScopeAll, PerDay: m.limit}},
+			Budgets: refill.Budgets(m.set(), "", targets.Budget{}, ""),
 		})()
 	}
 	token, err := n.pool.Take(ctx, c)
@@ -233,10 +233,15 @@ func (m *model) allServed() bool {
 func (m *model) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		pipe := m.plain.TxPipeline()
+		money := pipe.HVals(ctx, "{m}:money:all:"+time.Now().UTC().Format("2006-01"))
 		spent, open := pipe.ZCard(ctx, "{m}:spend:all"), pipe.ZCard(ctx, "{m}:permits:main")
 		_, err := pipe.Exec(ctx)
 		if err == nil && (int(spent.Val()) > m.limit || open.Val() > concurrency) {
 			m.Errorf("%d of %d spent, %d of %d in flight", spent.Val(), m.limit, open.Val(), concurrency)
+			return
+		}
+		if sum := fmt.Sprintf("%d000000", spent.Val()); err == nil && spent.Val() > 0 && strings.Join(money.Val(), "") != sum { // each order costs 1
+			m.Errorf("%v of money spent, want %s", money.Val(), sum)
 			return
 		}
 		time.Sleep(2 * time.Millisecond)
@@ -393,7 +398,7 @@ func (m *model) Write(line []byte) (int, error) {
 
 // set returns the file of the model: nothing is bought when the model is idle.
 func (m *model) set() *targets.Set {
-	set := &targets.Set{Budget: targets.Budget{PerDay: m.limit}}
+	set := &targets.Set{Budget: targets.Budget{PerDay: m.limit + 1, Money: targets.Money{MoneyPerMonth: float64(m.limit)}}}
 	for _, to := range m.targets {
 		if to.depth > 0 && !m.idle.Load() {
 			set.Targets = append(set.Targets, targets.Target{

@@ -65,7 +65,7 @@ var errSlow = errors.New("the call needs a script of its own")
 // fast answers a call that waits for nothing together with others. An errSlow means that it must go through
 // takeOnce.
 func (p *Pool) fast(c *Call) (Token, error) {
-	if c.Wait > 0 || c.Task || c.Fingerprint != "" || c.Rate > 0 {
+	if c.Wait > 0 || c.Task || c.Fingerprint != "" || c.Rate > 0 || c.Budget.Scope != "" {
 		return Token{}, errSlow
 	}
 	call := &laneCall{Call: c, done: make(chan struct{})}

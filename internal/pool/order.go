@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,8 +33,9 @@ var place = newScript("place", `
 --      8 brake:ACCOUNT 9 brake:ID 10 wants:ACCOUNT 11 due 12 obstacles, then spend:SCOPE for each budget
 -- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
 --      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants),
---      then scope, per_hour, per_day for each budget
--- Reply {ok, now, next identity of wants, budgets of which 80 % are used: 2 x index, + 1 for the day}, or {enough | paused | permit | budget | brake, ms, text, kind of the brake}
+--      then scope, per_hour, per_day, micros_per_day, micros_per_month for each budget
+-- Reply {ok, now, next identity of wants, budgets of which 80 % are used: 2 x index, + 1 for the day}, or
+--       {enough | paused | permit | budget | brake, ms, text, kind of the brake, or what was spent of a budget in money}
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, '', {}} end -- a repetition, perhaps of an ended order
 local id, waiting = ARGV[2], redis.call('ZCARD', KEYS[7])
 local _, outliving = ageing(id, now + ARGV[8])
@@ -64,7 +66,7 @@ for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
 end
 local near = {}
 for i = 13, #KEYS do
-  local at = 12 + 3 * (i - 13)
+  local at = 12 + 5 * (i - 13)
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', now - 86400000)
   for j, span in ipairs({3600000, 86400000}) do
     local limit = tonumber(ARGV[at + j])
@@ -77,6 +79,11 @@ for i = 13, #KEYS do
     end
     if limit > 0 and 5 * (used + 1) >= 4 * limit then near[#near + 1] = 2 * (i - 13) + j - 1 end
   end
+  local spent, opens = overspent(ARGV[at], micros(ARGV[10]), ARGV[at + 3], ARGV[at + 4])
+  if spent then
+    if ARGV[at] ~= id then want(ARGV[at], opens) end
+    return {'budget', opens - now, ARGV[at], spent}
+  end
 end
 if redis.call('ZCARD', KEYS[4]) >= tonumber(ARGV[6]) then
   want(ARGV[3], now + 10000)
@@ -84,8 +91,10 @@ if redis.call('ZCARD', KEYS[4]) >= tonumber(ARGV[6]) then
 end
 for _, p in ipairs(probes) do redis.call('HSET', p[1], 'next', p[2]) end
 for i = 13, #KEYS do
+  local at = 12 + 5 * (i - 13)
   redis.call('ZADD', KEYS[i], now, ARGV[1])
   redis.call('PEXPIRE', KEYS[i], 86400000)
+  if ARGV[at + 3] + ARGV[at + 4] > 0 then charge(ARGV[at], now, micros(ARGV[10])) end
 end
 for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + ARGV[5], ARGV[1]) end
 redis.call('SADD', KEYS[3], ARGV[1])
@@ -153,7 +162,8 @@ var end = newScript("end", `
 -- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 id 5 born (ms after it was
 --      placed) 6 lifetime_ms 7 margin_ms 8 provider|price|extra|text 9 row ('' = no sink) 10 reason
 --      11 answer for a waiting caller: '' or refused (0, 1)|text 12 lead_ms 13 task 14 price (-1 = unknown)
---      15 account 16 costs although it failed (1, 0) 17 type ('' = no provider is compared with this one)
+--      15 account 16 costs although it failed (1, 0) 17 type ('' = no provider is compared with this one),
+--      then the scope of each budget in money
 -- Reply {how, next identity of wants, 1: a decision is due soon}; how may be gone, or other: another replica owns the order
 local order, how, id = ARGV[1], ARGV[3], ARGV[4]
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
@@ -171,6 +181,7 @@ if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: 
 local costs = how == 'solved' or how == 'lost' or ARGV[16] == '1'
 if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
+  for i = 18, #ARGV do charge(ARGV[i], o[3], -micros(ARGV[14])) end -- on the day of its placing
 end
 local reason, quiet = ARGV[10], false -- a token that comes as expected, beside others, needs no decision
 if how == 'solved' then
@@ -269,18 +280,37 @@ return {redis.call('SCARD', mine), redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', 
   redis.call('ZRANGEBYSCORE', KEYS[1], now - DEAD, '+inf'), now}
 `)
 
-// Budget is a scope with a limit: at most PerHour and PerDay orders in any hour and day; 0 = no limit. The
-// scope of a target is its identity.
+// Budget is a scope with a limit: at most PerHour and PerDay orders in any hour and day, and so much money on a UTC day
+// and in a UTC month; 0 = no limit. The scope of a target is its identity.
 type Budget struct {
-	Scope           string
-	PerHour, PerDay int
+	Scope                        string
+	PerHour, PerDay              int
+	MicrosPerDay, MicrosPerMonth int64 // millionths of the currency
 }
+
+// HasMoney reports whether the budget limits money.
+func (b *Budget) HasMoney() bool { return b.MicrosPerDay+b.MicrosPerMonth > 0 }
 
 // The scopes that several identities share.
 const (
-	ScopeAll   = "all"   // every order
-	ScopeSolve = "solve" // orders without a target
+	ScopeAll   = "all"    // every order
+	ScopeSolve = "solve"  // orders without a target
+	ScopeOwner = "owner:" // and the owner's name: the orders of an owner
+	ScopeKey   = "key:"   // and the key's name: the tokens that a key took
 )
+
+// recount counts an order of the last day in its budgets, unless it counts there already.
+var recount = newScript("recount", `
+-- KEYS spend:SCOPE for each budget
+-- ARGV 1 order 2 ms of its placing 3 price (-1 = unknown), then for each budget the scope of its money ('' = no limit)
+if tonumber(ARGV[2]) <= now - 86400000 then return {0} end
+for i, key in ipairs(KEYS) do
+  local added = redis.call('ZADD', key, 'NX', ARGV[2], ARGV[1])
+  redis.call('PEXPIRE', key, 86400000)
+  if added == 1 and ARGV[3 + i] ~= '' then charge(ARGV[3 + i], ARGV[2], micros(ARGV[3])) end
+end
+return {1}
+`)
 
 // Order is an order to place.
 type Order struct {
@@ -314,7 +344,26 @@ type RefusedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
 	Text   string        // the brake's reason, the budget's scope, or how many threads are in use
-	Kind   string        // of the brake
+	Kind   string        // of the brake; what was spent of a budget in money: 4.99 of 5 a day spent
+}
+
+// Budget says which budget refused: the overall budget is used up.
+func (e *RefusedError) Budget() string {
+	whose := "the budget of this target"
+	owner, isOwner := strings.CutPrefix(e.Text, ScopeOwner)
+	switch {
+	case e.Text == ScopeAll:
+		whose = "the overall budget"
+	case e.Text == ScopeSolve:
+		whose = "the budget of solves without a target"
+	case isOwner:
+		whose = "the budget of owner " + owner
+	}
+	return usedUp(whose, e.Kind)
+}
+
+func usedUp(whose, spent string) string {
+	return strings.TrimSuffix(whose+" is used up: "+spent, ": ")
 }
 
 func (e *RefusedError) Error() string { return "pool: no order: " + e.Reason + " " + e.Text }
@@ -326,7 +375,7 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	args := []any{o.Name, string(o.ID), o.Account, p.Replica, o.Life.Milliseconds(), o.Concurrency, o.Depth, o.Horizon.Milliseconds(), o.Facts, o.Price, bit(o.Unpooled)}
 	for _, b := range o.Budgets {
 		keys = append(keys, p.key("spend", b.Scope))
-		args = append(args, b.Scope, b.PerHour, b.PerDay)
+		args = append(args, b.Scope, b.PerHour, b.PerDay, b.MicrosPerDay, b.MicrosPerMonth)
 	}
 	v, err := p.call(ctx, place, keys, args...)
 	switch {
@@ -431,12 +480,16 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID), p.key("tokens", o.ID),
 		p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account), p.stats(o.ID), p.key("outbox", "ends"),
 		p.key("value", o.ID, fingerprint(value)), p.key("token", o.Name), p.key("sale", o.Name)}
+	args := []any{o.Name, owner, string(e.How), string(o.ID), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
+		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account, bit(e.Costs),
+		string(e.Type)}
 	for _, b := range o.Budgets {
 		keys = append(keys, p.key("spend", b.Scope))
+		if b.HasMoney() {
+			args = append(args, b.Scope)
+		}
 	}
-	v, err := p.call(ctx, end, keys, o.Name, owner, string(e.How), string(o.ID), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
-		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account, bit(e.Costs),
-		string(e.Type))
+	v, err := p.call(ctx, end, keys, args...)
 	if err != nil {
 		return "", "", err
 	}
@@ -558,11 +611,16 @@ func (p *Pool) InFlight(ctx context.Context, accounts []string) ([]int, error) {
 }
 
 // CountAgain counts an order in its budgets, unless it counts there already.
-func (p *Pool) CountAgain(ctx context.Context, order string, placed time.Time, budgets []Budget) error {
-	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
-		for _, b := range budgets {
-			pipe.ZAddNX(ctx, p.key("spend", b.Scope), redis.Z{Score: float64(placed.UnixMilli()), Member: order})
-			pipe.PExpire(ctx, p.key("spend", b.Scope), 24*time.Hour)
+func (p *Pool) CountAgain(ctx context.Context, order string, placed time.Time, price int64, budgets []Budget) error {
+	var keys []string
+	args := []any{order, placed.UnixMilli(), price}
+	for _, b := range budgets {
+		keys = append(keys, p.key("spend", b.Scope))
+		if !b.HasMoney() {
+			b.Scope = ""
 		}
-	})
+		args = append(args, b.Scope)
+	}
+	_, err := p.call(ctx, recount, keys, args...)
+	return err
 }

@@ -184,6 +184,44 @@ end
 -- its death.
 local function soon(id) redis.call('ZADD', '@due', 'LT', now + 2000, id) end
 
+-- date returns the UTC date of a moment, from 2000 to 2099. Its year begins in March.
+local function date(moment)
+  local days = math.floor(moment / 86400000) - 11017
+  local year = math.floor((4 * days + 3) / 1461)
+  local day = days - math.floor(1461 * year / 4)
+  local month = math.floor((5 * day + 2) / 153)
+  return string.format('%d-%02d-%02d', 2000 + year + math.floor((month + 2) / 12), (month + 2) % 12 + 1,
+    day - math.floor((153 * month + 2) / 5) + 1)
+end
+
+-- micros returns a price in millionths, rounded up; 0 = unknown.
+local function micros(price) return math.ceil(math.max(0, tonumber(price)) / 1000) end
+
+-- charge adds micros to the money of a scope, on the UTC day of a moment.
+local function charge(scope, moment, amount)
+  if amount == 0 then return end
+  local month, day = string.match(date(moment), '^(.*)-(.*)$')
+  redis.call('HINCRBY', '@money:' .. scope .. ':' .. month, day, amount)
+  redis.call('PEXPIRE', '@money:' .. scope .. ':' .. month, 40 * 86400000)
+end
+
+-- overspent returns what a scope has spent of a limit that leaves no room for an amount, and when the next UTC day or
+-- month begins; nil if there is room.
+local function overspent(scope, amount, per_day, per_month)
+  local month, day = string.match(date(now), '^(.*)-(.*)$')
+  local key, opens = '@money:' .. scope .. ':' .. month, now - now % 86400000 + 86400000
+  for i, limit in ipairs({tonumber(per_day), tonumber(per_month)}) do
+    local sum, sums = 0, limit > 0 and redis.call('HGETALL', key) or {}
+    for j = 1, #sums, 2 do
+      if i == 2 or sums[j] == day then sum = sum + sums[j + 1] end
+    end
+    if limit > 0 and sum + amount > limit then
+      while i == 2 and string.sub(date(opens), 1, 7) == month do opens = opens + 86400000 end
+      return string.format('%.15g of %.15g a %s spent', sum / 1e6, limit / 1e6, i == 1 and 'day' or 'month'), opens
+    end
+  end
+end
+
 -- turn ends the wait of the first identity of an obstacle: a decision about it is due soon. If it has to
 -- wait again within 10 s, it keeps its place.
 local function turn(obstacle)

@@ -93,6 +93,41 @@ func (p *Pool) spent(ctx context.Context, pipe redis.Pipeliner, scope string, no
 	return orders
 }
 
+// Spending is what a scope has bought: orders in the last hour and day, and money on this UTC day and in this UTC month,
+// in millionths of the currency.
+type Spending struct {
+	Hour, Day            int
+	MoneyDay, MoneyMonth int64
+}
+
+// Spending reads what scopes have bought.
+func (p *Pool) Spending(ctx context.Context, scopes []string) (map[string]Spending, error) {
+	if len(scopes) == 0 {
+		return map[string]Spending{}, nil
+	}
+	now, err := p.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	months, orders := make([]*redis.MapStringStringCmd, len(scopes)), make([][2]*redis.IntCmd, len(scopes))
+	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
+		for i, scope := range scopes {
+			months[i] = pipe.HGetAll(ctx, p.key("money", scope, now.UTC().Format("2006-01")))
+			orders[i] = p.spent(ctx, pipe, scope, now)
+		}
+	})
+	found := map[string]Spending{}
+	for i, scope := range scopes {
+		month := fields(months[i].Val())
+		s := Spending{Hour: int(orders[i][0].Val()), Day: int(orders[i][1].Val()), MoneyDay: month.int(now.UTC().Format("02"))}
+		for day := range month {
+			s.MoneyMonth += month.int(day)
+		}
+		found[scope] = s
+	}
+	return found, err
+}
+
 // Totals are the figures over all identities.
 type Totals struct {
 	Guests              GuestStock

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -138,6 +139,9 @@ var tables = map[string][]row{
 		{name: "a task's token that expired unread ends the task", given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task gets another token than the one that expired", given: "RPUSH tokens:A now+500|o0\n" + oneToken + "ZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "the caller has given up", given: oneToken, call: late(once(aCall(nil)))},
+		{name: "a key pays for its token, once", given: oneToken, call: once(aCall(pays)), twice: true},
+		{name: "a key whose money is spent", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|next\nHSET money:key:qa:2026-01 02 7\n", call: once(aCall(pays))},
+		{name: "a caller pays who shares the token", given: oneToken, call: once(aCall(func(c *Call) { c.Budget.Scope = "key:qa" }))},
 		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
 	},
 	"takes": {
@@ -162,6 +166,8 @@ var tables = map[string][]row{
 		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000|now-5000|main|5||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
 		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000|now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
 		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900|now-5000|main|5||T1\n", call: cancelled(aCall(nil), "left")},
+		{name: "a returned token is paid back, on the day of its take", given: "HSET money:key:qa:2026-01 01 9 02 9\nSET reply:c t||n|hits|o1|now+60000|now-5000|main|5000||T1\nPEXPIRE reply:c 30000\n",
+			call: cancelled(aCall(pays), "left")},
 		{name: "a late take gets nothing", given: oneToken, call: func(p *Pool) any {
 			return fmt.Sprint(cancelled(aCall(nil), "left")(p), "; ", once(aCall(nil))(p))
 		}},
@@ -171,6 +177,14 @@ var tables = map[string][]row{
 		{name: "a call with a key that waits at another replica too", given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 		{name: "a call with a key that waits leaves nothing", given: "SET reply:c w|fp|r1\nZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-5000|main|5||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+	},
+	"money": {
+		{name: "a key has money", given: "HSET money:key:qa:2026-01 01 7 02 6\n", call: affords},
+		{name: "a key has spent its money", given: "HSET money:key:qa:2026-01 01 1 02 7\n", call: affords},
+		{name: "what scopes have spent", given: "ZADD spend:all now-3600001 x now-3599000 y\nHSET money:all:2025-12 02 9\nHSET money:all:2026-01 01 7 02 6\n", call: func(p *Pool) any {
+			return fmt.Sprint(p.Spending(context.Background(), []string{"all", "none"}))
+		}},
+		{name: "orders of the history count once", given: "ZADD spend:all now-5 other\n", call: recounted, twice: true},
 	},
 	"guest": {
 		{name: "a request is admitted", given: "ZADD rate:guests now-9000 old now-500 x\n", call: admitted},
@@ -297,6 +311,11 @@ var tables = map[string][]row{
 		})},
 		{name: "the budget of an hour is used up", given: "ZADD spend:all now-1000 x now-500 y\n", call: placed(limited)},
 		{name: "the budget of a day is used up", given: "ZADD spend:all now-80000000 x now-70000000 y now-60000000 z\n", call: placed(limited)},
+		{name: "a price is reserved until the money of the day is spent", given: "HSET money:all:2026-01 01 8000 02 7010\nHSET money:all:2025-12 02 8000\n", call: placed(inMoney(10000, 20000))},
+		{name: "the money of a day is spent", given: "HSET money:all:2026-01 02 7011\n", call: placed(inMoney(10000, 0))},
+		{name: "the money of a month is spent", given: "HSET money:all:2026-01 01 7010 02 1\n", call: placed(inMoney(10000, 10000))},
+		{name: "the target's own money gives no turn", given: "HSET money:A:2026-01 02 1\n", call: placed(func(o *Order) { o.Price, o.Budgets = 1, []Budget{{Scope: "A", MicrosPerDay: 1}} })},
+		{name: "a free order reserves nothing", call: placed(func(o *Order) { inMoney(1, 0)(o); o.Price = 0 })},
 		{name: "the target's own budget gives no turn", given: "ZADD spend:A now-1000 x\n", call: placed(func(o *Order) { o.Budgets = []Budget{{Scope: "A", PerHour: 1}} })},
 	},
 	"begin": {
@@ -351,6 +370,11 @@ var tables = map[string][]row{
 		{name: "a failure leaves the brake of refused parameters", given: anOrder + "HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(how(Failed))},
 		{name: "no slot at the service", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Busy))},
 		{name: "a fault of the account brakes elsewhere", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Fault))},
+		{name: "a refused order gives its price back, on the day of its placing", given: "HSET order:o owner r1 state s placed now-11046000\nHSET money:all:2026-01 01 2990 02 7\nZADD spend:all now-9 o\n", call: func(p *Pool) any {
+			o := theOrder()
+			inMoney(10000, 0)(o)
+			return fmt.Sprint(p.End(context.Background(), o, &End{How: Refused}))
+		}},
 		{name: "an order that was not submitted is stopped", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Stopped))},
 		{name: "late: not submitted", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Late))},
 		{name: "late: the submit may have left", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Late))},
@@ -534,6 +558,33 @@ func learns(p *Pool) any {
 func retried(p *Pool) any { return p.Retry(context.Background(), "A", "") }
 
 func limited(o *Order) { o.Budgets = []Budget{{Scope: "all", PerHour: 2, PerDay: 3}} }
+
+// inMoney is a budget in millionths, and a price of 2,990 of them.
+func inMoney(day, month int64) func(o *Order) {
+	return func(o *Order) {
+		o.Price, o.Budgets = 2989001, []Budget{{Scope: "all", MicrosPerDay: day, MicrosPerMonth: month}}
+	}
+}
+
+func pays(c *Call) { c.Budget = Budget{Scope: "key:qa", MicrosPerDay: 7, MicrosPerMonth: 14} }
+
+func affords(p *Pool) any {
+	err := p.Affords(context.Background(), aCall(pays))
+	if failed := (*FailedError)(nil); errors.As(err, &failed) {
+		return fmt.Sprint(err, ", until ", failed.Until.UnixMilli())
+	}
+	return err
+}
+
+func recounted(p *Pool) any {
+	budgets := []Budget{{Scope: "all", MicrosPerDay: 1}, {Scope: "A", PerDay: 1}}
+	for i, ago := range []time.Duration{4 * time.Hour, 24 * time.Hour} {
+		if err := p.CountAgain(context.Background(), fmt.Sprint("o", i), time.Now().Add(-ago), 1001, budgets); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func placed(change func(o *Order)) func(p *Pool) any {
 	o := theOrder()

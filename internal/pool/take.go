@@ -24,8 +24,9 @@ var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
 -- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (0, 1; 2 and 3: also the first take of a request with a key)
 --      7 reply_ms (0 = until the token dies) 8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms
---      12 fingerprint 13 nonce 14 moment at which the caller gives up
--- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms} or {late}
+--      12 fingerprint 13 nonce 14 moment at which the caller gives up 15 scope of the caller's budget ('' = none)
+--      16 its micros_per_day 17 its micros_per_month
+-- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, what was spent} or {late}
 if now > tonumber(ARGV[14]) then return {'late'} end
 local id, need, rate, per = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local ticket = ARGV[4] .. '|' .. ARGV[3] .. '|' .. ARGV[2]
@@ -42,6 +43,14 @@ if done then
     if kind == 't' and nonce ~= ARGV[13] then count(id, 'replays', 1) end
     return {done, now}
   end
+end
+local spent, opens = overspent(ARGV[15], 1, ARGV[16], ARGV[17]) -- one that is not used up allows a token of any price
+if spent then
+  if redis.call('ZREM', KEYS[2], ticket) == 1 then
+    count(id, 'left', 1)
+    wake(id)
+  end
+  return {'budget', opens - now, spent}
 end
 local waiting, element, token = redis.call('ZCARD', KEYS[2])
 repeat
@@ -82,6 +91,7 @@ end
 local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
 done = hand(ARGV[2], ARGV[12], ARGV[13], source, element, token, tonumber(ARGV[7]), ARGV[9])
 count(id, source, 1)
+if ARGV[15] ~= '' then charge(ARGV[15], now, micros(string.match(token, '^%d+|[^|]*|([^|]*)'))) end
 if rate > 0 then
   redis.call('LPUSH', KEYS[5], now)
   redis.call('LTRIM', KEYS[5], 0, rate - 1)
@@ -97,7 +107,8 @@ return {done, now}
 // take that is still on its way may then get one.
 var cancel = newScript("cancel", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 outbox:handouts 6 due
--- ARGV 1 id 2 ticket 3 margin_ms 4 reply_ms 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
+-- ARGV 1 id 2 ticket 3 margin_ms 4 reply_ms (as in take) 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
+--      8 scope of the caller's budget ('' = none)
 -- Reply {1 a token returned, else 0}
 local id, done = ARGV[1], redis.call('GET', KEYS[3])
 if redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then -- needs no memory
@@ -110,10 +121,12 @@ if ARGV[5] == '1' then
   if string.match(done or '', '^w|[^|]*|(.*)$') == string.match(ARGV[2], '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
   return {0}
 end
+local taken = now + redis.call('PTTL', KEYS[3]) - ARGV[4]
 redis.call('SET', KEYS[3], 'l|||', 'PX', ARGV[4])
 local order, dies, token = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)|(.*)$')
 if not order then return {0} end
 count(id, 'returned', 1)
+if ARGV[8] ~= '' then charge(ARGV[8], taken, -micros(string.match(token, '^%d+|[^|]*|([^|]*)'))) end
 if ARGV[7] ~= '' then tell('handouts', 'kind', 'returned', 'order', order, 'row', ARGV[7]) end
 if tonumber(dies) < now + ARGV[3] then
   count(id, 'expired', 1)
@@ -124,6 +137,15 @@ else
 end
 soon(id)
 return {1}
+`)
+
+// afford tells whether a budget in money is used up.
+var afford = newScript("afford", `
+-- KEYS 1 the scope's slot
+-- ARGV 1 scope 2 micros_per_day 3 micros_per_month
+-- Reply {ms, what was spent}, or {} if it is not
+local spent, opens = overspent(ARGV[1], 1, ARGV[2], ARGV[3])
+return spent and {opens - now, spent} or {}
 `)
 
 const (
@@ -171,6 +193,7 @@ type FailedError struct {
 	Obstacle string    `json:"obstacle,omitempty"`
 	Until    time.Time `json:"until,omitzero"` // of an obstacle, on the clock of the replica that refused; zero = unknown
 	Reason   string    `json:"reason"`
+	Key      string    `json:"-"` // the scope of the caller's budget that is used up; "" = another obstacle
 }
 
 func (e *FailedError) Error() string {
@@ -227,6 +250,8 @@ type Call struct {
 	Row         string        // JSON of the hand-out for the sink; "" = no sink
 	Rate        int           // most tokens of the identity within RatePer; 0 = no limit
 	RatePer     time.Duration
+	// Budget limits the money of the caller, which pays for the token that it takes; without a Scope there is no limit.
+	Budget Budget
 }
 
 // need returns how long the token must live. The ticket of a task has no need: its name must not change when a reload
@@ -323,7 +348,8 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),
 			p.key("rate", c.ID), p.key("outbox", "handouts"), p.key("due"), p.key("replicas")},
 		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), how, life.Milliseconds(),
-		c.MostTickets, c.Row, c.Rate, per.Milliseconds(), c.Fingerprint, c.Nonce, p.lateAfter(ctx))
+		c.MostTickets, c.Row, c.Rate, per.Milliseconds(), c.Fingerprint, c.Nonce, p.lateAfter(ctx), c.Budget.Scope,
+		c.Budget.MicrosPerDay, c.Budget.MicrosPerMonth)
 	if err != nil {
 		return Token{}, 0, err
 	}
@@ -341,6 +367,8 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 		return Token{}, 0, &EmptyError{Full: answer == "full"}
 	case "conflict":
 		return Token{}, 0, ErrConflict
+	case "budget":
+		return Token{}, 0, keyBudget(c, text(reply[2]), span(reply[1]))
 	case "late":
 		return Token{}, 0, errLate
 	case "limited":
@@ -353,6 +381,23 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 		token, err := p.answer(c, answer, time.UnixMilli(number(reply[1])))
 		return token, 0, err
 	}
+}
+
+// keyBudget returns the error for a caller whose budget is used up.
+func keyBudget(c *Call, spent string, opens time.Duration) error {
+	return &FailedError{Obstacle: ReasonBudget, Until: time.Now().Add(opens), Reason: usedUp("the budget of this key", spent), Key: c.Budget.Scope}
+}
+
+// Affords returns the error that a take would return because the caller's budget is used up; nil = it is not.
+func (p *Pool) Affords(ctx context.Context, c *Call) error {
+	if !c.Budget.HasMoney() {
+		return nil
+	}
+	v, err := p.call(ctx, afford, []string{p.key("money", c.Budget.Scope)}, c.Budget.Scope, c.Budget.MicrosPerDay, c.Budget.MicrosPerMonth)
+	if err == nil && len(v) > 0 {
+		err = keyBudget(c, text(v[1]), span(v[0]))
+	}
+	return err
 }
 
 // answer reads a stored answer. Now is on Redis' clock.
@@ -446,7 +491,7 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
 	_, err := p.call(ctx, cancel,
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID), p.key("outbox", "handouts"), p.key("due")},
-		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), replyLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row)
+		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), replyLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row, c.Budget.Scope)
 	if err == nil {
 		p.c.Changed(c.ID)
 	}

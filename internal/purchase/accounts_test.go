@@ -388,6 +388,22 @@ func TestChoice(t *testing.T) {
 		r.mustBuy(s)
 		same(t, "submits", simulated.submitted(), 1)
 	})
+	bubble(t, "a budget in money", func(t *testing.T, w *world) {
+		unpriced, priced := newFake("unpriced"), newFake("priced")
+		e := unpriced.entry()
+		e.Price = func(captcha.Type) float64 { return -1 }
+		r := w.replica("r1", e)
+		money, ofKey := spec(), spec()
+		money.Budgets, ofKey.Priced = []pool.Budget{{Scope: "all", MicrosPerDay: 1e9}}, true
+		for _, s := range []purchase.Spec{money, ofKey} {
+			if err := r.buy(s); !errors.Is(err, purchase.ErrNoPrice) {
+				t.Error(err)
+			}
+		}
+		r.SetProviders([]purchase.Entry{e, priced.entry()})
+		r.mustBuy(money)
+		same(t, "submits", fmt.Sprint(unpriced.submitted(), priced.submitted()), "0 1")
+	})
 	bubble(t, "whose turn it is", func(t *testing.T, w *world) {
 		f := newFake("main")
 		e := f.entry()

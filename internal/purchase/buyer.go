@@ -32,6 +32,8 @@ var (
 	ErrNoProvider = errors.New("there is no provider to buy from")
 	// ErrSimulatedOnly means that the order may only go to a simulated provider, and that there is none.
 	ErrSimulatedOnly = errors.New("only a simulated provider may be used, and there is none")
+	// ErrNoPrice means that a budget in money needs a provider with a price.
+	ErrNoPrice = errors.New("a budget limits money, and no provider has a price_per_1000 for this type")
 )
 
 const (
@@ -62,6 +64,7 @@ type Spec struct {
 	Horizon       time.Duration // margin and lead time; see pool.Order
 	Shortest      time.Duration // the shortest lead time that was seen; 0 = unknown
 	Budgets       []pool.Budget
+	Priced        bool // the caller's budget needs a price, too
 	SimulatedOnly bool
 	Guest         bool     // an identity without a target: a failed order answers a waiting caller
 	Image         []byte   // bytes of a picture; the order is unpooled
@@ -165,7 +168,7 @@ func (b *Buyer) own(name string) *order {
 
 // Buy carries one order from place to its end, and returns at the end. It calls placed once, as soon as it
 // is known whether the order was placed, with the identity whose turn it is next at the account. The error
-// of placed is a *pool.RefusedError, ErrNoProvider, ErrSimulatedOnly, pool.ErrDown, panics.ErrFault or that
+// of placed is a *pool.RefusedError, ErrNoProvider, ErrSimulatedOnly, ErrNoPrice, pool.ErrDown, panics.ErrFault or that
 // of ctx.
 //
 // When ctx ends, an order that is not submitted ends; a submit in flight is finished, and its task is
@@ -199,6 +202,13 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 	if s.SimulatedOnly && len(accounts) > 0 {
 		none = ErrSimulatedOnly
 		accounts = slices.DeleteFunc(accounts, func(a *account) bool { e, _, _ := b.accounts.terms(a); return !e.Simulated })
+	}
+	if len(accounts) > 0 && (s.Priced || slices.ContainsFunc(s.Budgets, func(budget pool.Budget) bool { return budget.HasMoney() })) {
+		none = ErrNoPrice
+		accounts = slices.DeleteFunc(accounts, func(a *account) bool {
+			e, _, _ := b.accounts.terms(a)
+			return e.Price(s.Identity.Type) < 0 && !e.Simulated
+		})
 	}
 	if len(accounts) == 0 {
 		return "", none

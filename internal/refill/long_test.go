@@ -134,7 +134,7 @@ func TestBudgets(t *testing.T) {
 		s := w.status(login)
 		in := s.Until.Sub(began)
 		if s.State != refill.Budget || in < 59*time.Minute || in > 61*time.Minute ||
-			!strings.HasPrefix(s.Reason, refill.OwnBudget+"; there is room again at 2026-") {
+			!strings.HasPrefix(s.Reason, "the budget of this target is used up; there is room again at 2026-") {
 			t.Errorf("status %+v", s)
 		}
 		same(t, "logged", r.log.Count("level=WARN", "state=budget"), 1)
@@ -155,7 +155,7 @@ func TestBudgets(t *testing.T) {
 		time.Sleep(2 * second)
 		r.Apply(both)
 		time.Sleep(5 * second)
-		if s := w.state(later); !strings.HasPrefix(s, "budget "+refill.OverallBudget) {
+		if s := w.state(later); !strings.HasPrefix(s, "budget the overall budget is used up") {
 			t.Error(s)
 		}
 		time.Sleep(20 * second)

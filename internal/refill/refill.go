@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -98,13 +99,13 @@ func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
 }
 
 // Apply replaces the targets. A target whose definition is the same keeps what it has learned. After a change of
-// a definition, of the providers or of the overall budget, the decision comes at once, and a failing target tries an
+// a definition, of the providers or of a shared budget, the decision comes at once, and a failing target tries an
 // order at once. The first set is applied before Run.
 func (m *Manager) Apply(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	first, old := m.set == nil, m.subjects
-	others := !first && (m.set.Budget != set.Budget || !reflect.DeepEqual(m.set.Providers, set.Providers))
+	others := !first && (m.set.Budget != set.Budget || !maps.Equal(m.set.Owners, set.Owners) || !reflect.DeepEqual(m.set.Providers, set.Providers))
 	m.set, m.subjects = set, map[captcha.ID]*subject{}
 	for id, s := range old {
 		if s.target == nil {
@@ -121,7 +122,7 @@ func (m *Manager) Apply(set *targets.Set) {
 				s.want = t.Min
 			}
 		}
-		s.target, s.spec = t, Spec(t, set.Budget)
+		s.target, s.spec = t, Spec(t, set)
 		m.subjects[t.ID] = s
 		if !first && (changed || others) { // at a start all replicas share the work
 			s.retry = true
@@ -137,20 +138,27 @@ func definition(t *targets.Target) targets.Target {
 	return d
 }
 
-// Spec returns what each order of a target has, given the budget of all orders. Only a budget with a limit is
-// counted.
-func Spec(t *targets.Target, overall targets.Budget) purchase.Spec {
-	s := purchase.Spec{
+// Spec returns what each order of a target has.
+func Spec(t *targets.Target, set *targets.Set) purchase.Spec {
+	return purchase.Spec{
 		Target: t.Name, Owner: t.Owner, Identity: t.Identity, ID: t.ID, Margin: t.Margin, Lifetime: t.Lifetime,
 		SimulatedOnly: t.SimulatedOnly, Policy: string(t.ProvidersPolicy),
+		Budgets: Budgets(set, string(t.ID), t.Budget, t.Owner),
 	}
-	if b := t.Budget; b != (targets.Budget{}) {
-		s.Budgets = append(s.Budgets, pool.Budget{Scope: string(t.ID), PerHour: b.PerHour, PerDay: b.PerDay})
-	}
-	if overall != (targets.Budget{}) {
-		s.Budgets = append(s.Budgets, pool.Budget{Scope: pool.ScopeAll, PerHour: overall.PerHour, PerDay: overall.PerDay})
-	}
-	return s
+}
+
+// Budgets returns the budgets that count an order: its own, its owner's and the overall one. Only a budget with a limit
+// is counted.
+func Budgets(set *targets.Set, scope string, own targets.Budget, owner string) (list []pool.Budget) {
+	return slices.DeleteFunc([]pool.Budget{
+		Limits(scope, own), Limits(pool.ScopeOwner+owner, set.Owners[owner].Budget), Limits(pool.ScopeAll, set.Budget),
+	}, func(b pool.Budget) bool { return b == pool.Budget{Scope: b.Scope} })
+}
+
+// Limits returns the limits of a scope.
+func Limits(scope string, b targets.Budget) pool.Budget {
+	perDay, perMonth := b.Micros()
+	return pool.Budget{Scope: scope, PerHour: b.PerHour, PerDay: b.PerDay, MicrosPerDay: perDay, MicrosPerMonth: perMonth}
 }
 
 // Guest lets this replica decide for a guest while a caller waits: one order for each ticket. The caller calls
@@ -427,7 +435,7 @@ func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) 
 		m.mu.Lock()
 		holds := m.subjects[d.id] == d.subject
 		if holds {
-			s.Budgets = d.subject.spec.Budgets // a reload may have changed the overall budget
+			s.Budgets = d.subject.spec.Budgets // a reload may have changed a shared budget
 		}
 		m.mu.Unlock()
 		if !holds {

@@ -23,12 +23,6 @@ const (
 	Refused = "refused" // the provider rejects the target's parameters
 )
 
-// In the state Budget, the reason begins with one of these.
-const (
-	OverallBudget = "the overall budget is used up"
-	OwnBudget     = "the budget of this target is used up"
-)
-
 const (
 	// starvedAfter is how long a target waits for a permit before it counts as starved.
 	starvedAfter = 2 * time.Second
@@ -107,12 +101,8 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	case !errors.As(err, &refused):
 		now.State, now.Reason = Starved, err.Error()
 	case refused.Reason == pool.ReasonBudget:
-		which := OverallBudget
-		if refused.Text == string(d.spec.ID) {
-			which = OwnBudget
-		}
 		now.State, now.Until = Budget, c.At.Add(refused.After).Round(time.Second)
-		now.Reason = fmt.Sprintf("%s; there is room again at %s", which, now.Until.Format(time.RFC3339))
+		now.Reason = fmt.Sprintf("%s; there is room again at %s", refused.Budget(), now.Until.Format(time.RFC3339))
 	case refused.Reason == pool.ReasonPermit:
 		now.State, now.Reason, now.Queued = Starved, refused.Text+"; raise concurrency", c.At
 		if !was.Queued.IsZero() {

@@ -63,7 +63,8 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 		}
 		switch refused.Reason {
 		case pool.ReasonBudget:
-			answer.Obstacle, answer.Reason = pool.ReasonBudget, budgetText(refused)
+			answer.Obstacle = pool.ReasonBudget
+			answer.Reason = fmt.Sprintf("%s; there is room again in %v", refused.Budget(), refused.After.Round(time.Second))
 		case pool.ReasonBrake:
 			// Only the counts tell the identity's own brake from the one of an account.
 			c, err := b.Pool.Look(ctx, pool.Query{ID: s.ID, Margin: s.Margin})
@@ -75,12 +76,4 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 	if _, err := b.Pool.Refuse(ctx, s.ID, answer); err != nil {
 		b.Log.Debug("callers not told that nothing can be bought; the next decision tells them", "identity", s.ID, "err", err)
 	}
-}
-
-func budgetText(refused *pool.RefusedError) string {
-	whose := "the overall budget"
-	if refused.Text == pool.ScopeSolve {
-		whose = "the budget of solves without a target"
-	}
-	return fmt.Sprintf("%s is used up; there is room again in %v", whose, refused.After.Round(time.Second))
 }

@@ -76,6 +76,9 @@ func (s *Service) share(ctx context.Context, r Request) (got outcome) {
 		return outcome{err: &pool.EmptyError{Full: true}}
 	}
 	defer s.leave(r.Share.Key, sh)
+	if err := s.Pool.Affords(ctx, r.Call); err != nil { // alone: the end of the solve concerns the others, too
+		return outcome{err: err}
+	}
 	limited, cancel := context.WithTimeout(ctx, r.Call.Wait)
 	defer cancel()
 	got = s.follow(limited, sh, r)
@@ -268,6 +271,7 @@ func (s *Service) keepHolding(ctx context.Context, key captcha.ID, fence int64, 
 func callFor(claim claims.Claim, r Request) Request {
 	call := *r.Call
 	call.Name, call.Fingerprint, call.Nonce = hash("claim", claim.Solve), "claim", strconv.FormatInt(claim.Fence, 10)
+	call.Budget = pool.Budget{Scope: call.Budget.Scope}    // it pays in any case
 	call.Wait, call.Row = max(0, claim.Left-endMargin), "" // each caller gets a row of its own with its answer
 	r.Call, r.Share, r.Out = &call, nil, nil               // Out ends the wait of one caller; the solve goes on for the others
 	if !claim.First {

@@ -241,6 +241,7 @@ func unknownKey(key string, known []string) string {
 func (at *place) mapping(example string, visit func(key string, item *place)) {
 	const dashes = "must be a mapping, not a list: remove the dashes, and write `%s:` on one line and `%s` indented on the next"
 	if !isNull(at.node) && !at.obey(
+		fault{at.key == "budget" && at.node.Value == "0", "must be a mapping of limits: to buy nothing, write paused: true in the targets or the defaults"},
 		fault{at.node.Kind == yaml.SequenceNode && at.key != "", fmt.Sprintf(dashes, at.key, example)},
 		fault{at.node.Kind != yaml.MappingNode, "must be a mapping: lines of `key: value`, indented"},
 	) {

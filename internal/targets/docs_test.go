@@ -183,6 +183,8 @@ func (k documentedKey) typeSchema(comments map[string]string) map[string]any {
 	switch k.kind.Kind() {
 	case reflect.Pointer:
 		return sectionSchema(k.kind.Elem(), comments)
+	case reflect.Map:
+		return map[string]any{"type": []string{"object", "null"}, "additionalProperties": sectionSchema(k.kind.Elem(), comments)}
 	case reflect.Struct:
 		return sectionSchema(k.kind, comments)
 	case reflect.Slice:
@@ -300,7 +302,7 @@ func table(out *strings.Builder, path string, kind reflect.Type, comments map[st
 			below = below.Elem()
 		}
 		if below.Kind() == reflect.Struct && len(documented(below, comments)) > 0 && below != reflect.TypeFor[Prices]() && below != reflect.TypeFor[life]() &&
-			(below != reflect.TypeFor[Budget]() || path == "defaults") {
+			(below != reflect.TypeFor[Budget]() && below != reflect.TypeFor[Money]() || path == "defaults") {
 			inner[path+"."+k.name] = below
 		}
 	}
@@ -360,7 +362,7 @@ func TestReferenceIsPublished(t *testing.T) {
 		switch {
 		case k.name == "targets":
 			kind = reflect.TypeFor[Target]()
-		case kind.Kind() == reflect.Slice, kind.Kind() == reflect.Pointer:
+		case kind.Kind() == reflect.Slice, kind.Kind() == reflect.Pointer, kind == reflect.TypeFor[Owners]():
 			kind = kind.Elem()
 		}
 		if kind.Kind() == reflect.Struct || kind.Kind() == reflect.Map {
@@ -391,6 +393,7 @@ var sectionText = map[reflect.Type]string{
 	reflect.TypeFor[Prices]():    "providers: [{price_per_1000: {%s}}]\n",
 	reflect.TypeFor[file]():      "%s\n",
 	reflect.TypeFor[Solve]():     "solve: {%s}\n",
+	reflect.TypeFor[Owner]():     "owners: {a: {%s}}\n",
 	reflect.TypeFor[TLS]():       "server: {tls: {%s}}\n",
 	reflect.TypeFor[lifetimes](): "types: {%s}\n",
 }
@@ -514,7 +517,7 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 			taken = append(taken, file.name)
 		}
 	}
-	want := "aliases currency dedup-empty dedup-escape dedup-host dedup-redis direction duplicate-names fields-by-type history-dynamodb " +
+	want := "aliases budgets-in-money currency dedup-empty dedup-escape dedup-host dedup-redis direction duplicate-names fields-by-type history-dynamodb " +
 		"history-keep history-none history-postgres listen-without-keys listen no-owner providers-no-key redis-addresses redis-cluster-db redis-comma " +
 		"redis-db redis-parameter redis-embedded-sentinel redis-empty redis-host redis-mixed redis-scheme redis-unix-sentinel redis-unix simulated-beside keys of one caller invisible characters methods and short keys" +
 		" redis-sentinel-password-without-sentinels redis-sentinel-user-without-password redis-certificates-without-tls redis-certificate-without-key"

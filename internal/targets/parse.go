@@ -63,7 +63,7 @@ func (r *reader) readFile(data []byte) *Set {
 	top.form("currency", `^([A-Z]{3}|[\p{L}\p{Sc}.]{1,2}|[\p{L}.]{2}\p{Sc}|\p{L}{2}\.)?$`,
 		"a code of ISO 4217 such as USD, or a sign of at most 3 letters and currency signs such as $")
 	r.set = set
-	set.Budget.PerDay, set.DeadLetters, set.lifetimes = f.Total.PerDay, f.Letters.Dir, f.Types
+	set.Budget, set.DeadLetters, set.lifetimes = Budget{PerDay: f.Total.PerDay, Money: f.Total.Money}, f.Letters.Dir, f.Types
 	if !top.has("history") {
 		set.History.validate(top.at("history")) // sets the defaults of the backend
 	}
@@ -79,6 +79,7 @@ func (r *reader) readFile(data []byte) *Set {
 	if solve := top.at("solve"); solve.keys != nil {
 		set.Solve.checkAgainst(set, solve, top.at("defaults"), f.Defaults.Owner)
 	}
+	set.checkBudgets(top)
 	set.warnUnusual(top)
 	kept := *set // a copy, so that the garbage collector can free f, which contains the texts of the server keys
 	return &kept

@@ -69,8 +69,8 @@ func TestParseResolvesEveryKey(t *testing.T) {
 		data, err := os.ReadFile(name)
 		testkit.NoError(t, err)
 		set := mustParse(t, string(data), environment(data))
-		fmt.Fprintf(&text, "%s:\n%sserver %+v\nredis %+v\nbudget %+v\ndedup %+v\nhistory %+v\nsolve %+v\ncurrency %q, dead letters in %s\n",
-			name, warnings(set), set.Server, set.Redis, set.Budget, set.Dedup, set.History, set.Solve, set.Currency, set.DeadLetters)
+		fmt.Fprintf(&text, "%s:\n%sserver %+v\nredis %+v\nbudget %+v\ndedup %+v\nhistory %+v\nsolve %+v\nowners %v\ncurrency %q, dead letters in %s\n",
+			name, warnings(set), set.Server, set.Redis, set.Budget, set.Dedup, set.History, set.Solve, set.Owners, set.Currency, set.DeadLetters)
 		for _, p := range set.Providers {
 			fmt.Fprintf(&text, "provider %+v\n", p)
 		}
@@ -133,11 +133,11 @@ func TestMissingKeysAreInherited(t *testing.T) {
 		{types + minimal("margin: 0s"), lifetime, []time.Duration{100 * time.Second, 0}},
 
 		{"budget: {per_day: 7}\n" + minimal(), budget, Budget{}},
-		{minimal("budget: {per_hour: 1}"), budget, Budget{1, 0}},
-		{budgets + minimal(), budget, Budget{10, 100}},
-		{budgets + minimal("budget: {per_hour: 20}"), budget, Budget{20, 100}},
-		{budgets + minimal("budget: {per_day: 0}"), budget, Budget{10, 0}},
-		{budgets + minimal("budget:"), budget, Budget{10, 100}},
+		{minimal("budget: {per_hour: 1}"), budget, Budget{PerHour: 1, PerDay: 0}},
+		{budgets + minimal(), budget, Budget{PerHour: 10, PerDay: 100}},
+		{budgets + minimal("budget: {per_hour: 20}"), budget, Budget{PerHour: 20, PerDay: 100}},
+		{budgets + minimal("budget: {per_day: 0}"), budget, Budget{PerHour: 10, PerDay: 0}},
+		{budgets + minimal("budget:"), budget, Budget{PerHour: 10, PerDay: 100}},
 
 		{"history:\n" + minimal(), history, History{Backend: HistoryRedis, Keep: 7 * days, Audit: 7 * days}},
 		{"history: {audit: 0s, keep: 24h}\n" + minimal(), history, History{Backend: HistoryRedis, Keep: days}},

@@ -155,8 +155,8 @@ func (s *Server) checkKeys(at *place, set *Set) {
 		k := entries[i]
 		first := slices.IndexFunc(entries, func(o Key) bool { return o.Name == k.Name })
 		f := entries[first]
-		if valid && (!slices.Equal(f.Scopes, k.Scopes) || !slices.Equal(f.Targets, k.Targets) || f.Rate != k.Rate) {
-			item.fail("has the same name as the key in line %d, but other scopes, targets or rate: "+
+		if valid && (!slices.Equal(f.Scopes, k.Scopes) || !slices.Equal(f.Targets, k.Targets) || f.Rate != k.Rate || f.Budget != k.Budget) {
+			item.fail("has the same name as the key in line %d, but other scopes, targets, rate or budget: "+
 				"entries with one name are keys of one caller, so make these equal", items[first].line)
 		}
 		if k.SHA256 == ([sha256.Size]byte{}) {
@@ -166,6 +166,9 @@ func (s *Server) checkKeys(at *place, set *Set) {
 			item.fail("is the same key as in line %d: each caller needs a different key", items[same].line)
 		}
 		s.Keys = append(s.Keys, k)
+		set.checkPrices(item.at("budget"), k.Budget, true, func(t *Target) bool {
+			return k.Targets == nil || slices.ContainsFunc(k.Targets, func(glob string) bool { fits, _ := path.Match(glob, t.Name); return fits })
+		})
 		for j, glob := range k.Targets {
 			// A pattern without a target is usually a mistake, but a target may be added later.
 			if !slices.ContainsFunc(set.Targets, func(t Target) bool { ok, _ := path.Match(glob, t.Name); return ok }) {

@@ -30,6 +30,8 @@ type Set struct {
 	ProvidersPolicy ProvidersPolicy `yaml:"providers_policy" oneof:"ordered cheapest best"`
 	// The overall budget; its PerHour is 0.
 	Budget Budget `yaml:"budget"`
+	// Owners with a budget for all their targets together.
+	Owners Owners `yaml:"owners"`
 	// What POST /solve may buy beyond the identities of targets. Without this section: nothing.
 	Solve *Solve `yaml:"solve"`
 	// The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a
@@ -111,8 +113,8 @@ const (
 // Key describes one caller of the HTTP API. The hashes SHA256 are unique in a Set. Targets are globs in
 // the syntax of path.Match.
 type Key struct {
-	// The caller's name in the log. Several entries with the same name, scopes, targets and rate are several
-	// keys of one caller. Required.
+	// The caller's name in the log. Several entries with the same name, scopes, targets, rate and budget
+	// are several keys of one caller. Required.
 	Name string `yaml:"name"`
 	// What the caller sends as 'Authorization: Bearer'; at least 8 characters, better 16 or more. Either this
 	// or key_sha256.
@@ -128,6 +130,8 @@ type Key struct {
 	Targets []string `yaml:"targets" nonempty:"true"`
 	// Most requests for each replica. Without it: no limit.
 	Rate Rate `yaml:"rate"`
+	// Limits the cost of the tokens that it takes: money_per_day, money_per_month.
+	Budget Money `yaml:"budget"`
 }
 
 // Redis is the section redis. A change of this section needs a restart, except of the password in URL and of TLS.
@@ -228,20 +232,39 @@ type Provider struct {
 	Price Prices `yaml:"price_per_1000"`
 }
 
-// Budget limits the number of solves that are bought. A limit of 0 means no limit. If PerHour is
+// Budget limits the number of solves that are bought, and their price. A limit of 0 means no limit. If PerHour is
 // higher than PerDay, PerDay limits the hour too.
 type Budget struct {
 	// Most solves in the last 60 minutes; 0 means no limit. 0 to 1000000. Default: 0.
 	PerHour int `yaml:"per_hour" range:"0 to 1000000"`
 	// Most solves in the last 24 hours; 0 means no limit. 0 to 1000000. Default: 0.
 	PerDay int `yaml:"per_day" range:"0 to 1000000"`
+	Money  `yaml:",inline"`
 }
 
 // totalBudget is the section budget.
 type totalBudget struct {
 	// Most solves in the last 24 hours; 0 means no limit. 0 to 1000000. Default: 0.
 	PerDay int `yaml:"per_day" range:"0 to 1000000"`
+	Money  `yaml:",inline"`
 }
+
+// Money limits the money that is spent, by the prices of the file. 0 means no limit.
+type Money struct {
+	// Most money on a UTC day. 0.000001 to 1000000.
+	MoneyPerDay float64 `yaml:"money_per_day" range:"0.000001 to 1000000"`
+	// Most money in a UTC month. 0.000001 to 1000000.
+	MoneyPerMonth float64 `yaml:"money_per_month" range:"0.000001 to 1000000"`
+}
+
+// Owner is one entry of the section owners.
+type Owner struct {
+	// As of a target. Required.
+	Budget Budget `yaml:"budget"`
+}
+
+// Owners is the section owners: the owners that have a budget, by name.
+type Owners map[string]Owner
 
 // Rate limits the number of events per period; the zero value means no limit.
 type Rate struct {

@@ -57,7 +57,7 @@ func (s *Solve) validate(at *place) {
 			item.fail("must be a site key or a pattern such as 6Le*, 1 to 256 characters without spaces%s", item.not())
 		}
 	}
-	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget", "needs per_hour or per_day above 0: callers decide what is bought, so a budget must limit how much")
+	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget", "needs per_hour or per_day above 0, money_per_day or money_per_month: callers decide what is bought, so a budget must limit how much")
 }
 
 // checkAgainst checks the section against other sections. A missing owner is inherited.

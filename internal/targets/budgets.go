@@ -1,0 +1,77 @@
+package targets
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"poold/internal/captcha"
+)
+
+// Micros returns the limits in millionths of the currency; 0 = no limit.
+func (m Money) Micros() (perDay, perMonth int64) {
+	return int64(math.Round(m.MoneyPerDay * 1e6)), int64(math.Round(m.MoneyPerMonth * 1e6))
+}
+
+// decode reads a mapping of names to owners.
+func (o *Owners) decode(at *place) {
+	*o = Owners{}
+	at.mapping("qa@example.com: …", func(name string, item *place) {
+		var one Owner
+		item.decode(reflect.ValueOf(&one).Elem())
+		at.keys[name], (*o)[name] = item, one
+	})
+}
+
+func (*Owner) validate(at *place) { at.require("budget") }
+
+// checkBudgets compares the budgets with the targets and the prices of the providers.
+func (s *Set) checkBudgets(top *place) {
+	all, owners := top.at("targets"), []string(nil)
+	for _, t := range s.Targets {
+		owners = append(owners, t.Owner)
+		s.checkPrices(all.at(t.Name).at("budget"), t.Budget.Money, false, func(o *Target) bool { return o.Name == t.Name })
+	}
+	s.checkPrices(top.at("budget"), s.Budget.Money, false, func(*Target) bool { return true })
+	if s.Solve != nil {
+		owners = append(owners, s.Solve.Owner)
+		s.checkPrices(top.at("solve").at("budget"), s.Solve.Budget.Money, false, nil)
+	}
+	for name, owner := range s.Owners {
+		at := top.at("owners").at(name)
+		s.checkPrices(at.at("budget"), owner.Budget.Money, false, func(t *Target) bool { return t.Owner == name })
+		if !all.bad && !slices.Contains(owners, name) {
+			hint := ""
+			if meant := Nearest(name, owners); meant != "" {
+				hint = fmt.Sprintf(": did you mean %s?", meant)
+			}
+			at.warn("no target has this owner, so the budget limits nothing%s", hint)
+		}
+	}
+}
+
+// checkPrices checks that some provider, or each of them, has a price for the types of the targets that a budget in money
+// covers; nil = for any type.
+func (s *Set) checkPrices(at *place, m Money, each bool, covers func(*Target) bool) {
+	if m == (Money{}) || s.Simulated() || len(s.Providers) == 0 {
+		return
+	}
+	check := func(types []captcha.Type, text string) {
+		lacks := func(p Provider) bool {
+			return !slices.ContainsFunc(types, func(t captcha.Type) bool { return p.Price.For(t) >= 0 })
+		}
+		first, any := slices.IndexFunc(s.Providers, lacks), slices.ContainsFunc(s.Providers, func(p Provider) bool { return !lacks(p) })
+		if !at.bad && first >= 0 && (each || !any) {
+			at.fail("limits money, but provider %s has no price for %s: give it price_per_1000", s.Providers[first].Name, text)
+		}
+	}
+	if covers == nil {
+		check(captcha.SolvableTypes(), "any type")
+	}
+	for i := range s.Targets {
+		if t := &s.Targets[i]; covers != nil && covers(t) {
+			check([]captcha.Type{t.Identity.Type}, fmt.Sprintf("%s (target %s)", t.Identity.Type, t.Name))
+		}
+	}
+}

@@ -130,6 +130,9 @@ func statusText(d *status.Document, asked bool) string {
 			text.WriteString(summed(part[0], part[1:]...)("", fields) + "\n")
 		}
 	}
+	if len(d.Budgets) > 0 {
+		text.WriteString("\n" + table(objects(d.Budgets), "BUDGET=scope", "window", "used", "limit"))
+	}
 	for _, line := range d.Notices {
 		say(line)
 	}

@@ -11,6 +11,7 @@ import (
 	"poold/internal/events"
 	"poold/internal/history"
 	"poold/internal/httpapi/page"
+	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -65,7 +66,10 @@ func TestStatusIsHTMLOnlyIfPreferred(t *testing.T) {
 
 // TestPageIsForItsKey: a key sees its targets and the actions that it may use, on each tab.
 func TestPageIsForItsKey(t *testing.T) {
-	d := start(t, sampleSet(allKeys()...), nil, nil)
+	set := sampleSet(allKeys()...)
+	set.Owners = targets.Owners{"qa@example.com": {Budget: targets.Budget{PerHour: 7000}}}
+	set.Targets[1].Budget.MoneyPerMonth = 12.5
+	d := start(t, set, nil, nil)
 	for _, target := range []string{"checkout", "staging-login"} {
 		d.events.Note(events.Event{Kind: events.TargetPaused, Subject: target, Target: target, Actor: "key <b>all</b>", Text: "Buying for " + target + " was paused."})
 		d.writeRecords(t, history.Order{ID: target, Target: target, Owner: "of-" + target, Outcome: history.Solved, EndedAt: history.Time{Time: time.Now()}})
@@ -74,8 +78,8 @@ func TestPageIsForItsKey(t *testing.T) {
 		key, query string
 		has, lacks []string
 	}{
-		{keyAll, "?open=checkout", []string{"o-checkout", "o-staging-login", "Flush", "Reload file"}, nil},
-		{keyStaging, "?open=staging-login", []string{"o-staging-login", "Flush"}, []string{"checkout", "Reload file"}},
+		{keyAll, "?open=checkout", []string{"o-checkout", "o-staging-login", "Flush", "Reload file", "owner:qa@example.com: 0 of 7,000 an hour"}, nil},
+		{keyStaging, "?open=staging-login", []string{"o-staging-login", "Flush", "0 of 500 a day, 0 of 12.50 a month"}, []string{"checkout", "Reload file", "owner:"}},
 		{keyStaging, "?open=checkout&act=flush&of=checkout", []string{"o-staging-login"}, []string{"o-checkout", "Discards"}},
 		{keyStatus, "?open=checkout&act=flush&of=checkout", []string{"o-checkout", "$POOLD_KEY"}, []string{"Flush", "Discards", "Reload file"}},
 		{keyAll, "?tab=events", []string{"Buying for checkout was paused.", "Buying for staging-login was paused.", "key &lt;b&gt;all&lt;/b&gt;"}, nil},

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +44,8 @@ const (
 	unknownLead = 15 * time.Second
 	// fewReports is the minimum number of reports for the mark markRejected.
 	fewReports = 5
+	// overall names the budget of all orders.
+	overall = "overall"
 	// timestamp is the layout of times in the API: RFC 3339 in UTC, to the millisecond.
 	timestamp = "2006-01-02T15:04:05.000Z"
 	// Each reason why figures are not current ends with lastKnown.
@@ -53,6 +57,7 @@ type Pool interface {
 	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	Hours(ctx context.Context, id captcha.ID) ([]pool.Period, error)
 	Totals(ctx context.Context) (pool.Totals, error)
+	Spending(ctx context.Context, scopes []string) (map[string]pool.Spending, error)
 }
 
 // Buyer reports on the providers; *purchase.Buyer implements it.
@@ -92,6 +97,7 @@ type Collector struct {
 	// The last good answers of Redis; only for the goroutine that builds.
 	stocks map[captcha.ID]pool.Stock
 	totals *pool.Totals // nil = Redis has been away since the start
+	spends map[string]pool.Spending
 }
 
 type providers struct {
@@ -185,7 +191,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	isRead := func(s pool.Stock) bool { return !s.At.IsZero() }
 	totalsErr := err
 	if err == nil {
-		totalsErr = c.readTotals(ctx)
+		totalsErr = c.readTotals(ctx, set)
 	}
 	totals := cmp.Or(c.totals, &pool.Totals{})
 	providers, health := c.providersNow(ctx, set), c.Health()
@@ -195,6 +201,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 		Config:      configOf(c.File.Status(), set),
 		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
 		Budget:      usage(totals.SpentDay, set.Budget.PerDay),
+		Budgets:     []BudgetUse{},
 		Dedup:       dedupOf(totals.Savings, totalsErr),
 		Targets:     make([]Target, len(stocks)),
 		set:         set, changes: changes, summed: totalsErr == nil,
@@ -207,7 +214,13 @@ func (c *Collector) build(ctx context.Context) *Document {
 		d.Budget = nil
 	}
 	if set.Solve != nil || totals.Guests.Guests > 0 { // after a reload without `solve`, until the last guest is gone
-		d.Solve = solveOf(set, totals, totalsErr)
+		d.Solve = solveOf(set, totals, c.spends[pool.ScopeSolve], totalsErr)
+	}
+	for _, limits := range sharedBudgets(set) {
+		if spent, known := c.spends[limits.Scope]; known {
+			b := budgetOf(limits, spent)
+			d.Budgets = append(d.Budgets, b.Uses(strings.Replace(limits.Scope, pool.ScopeAll, overall, 1))...)
+		}
 	}
 	for _, r := range c.Replicas() {
 		d.Replicas = append(d.Replicas, Replica{ID: r.ID, Version: r.Version, StartedAt: stamp(r.Started), Address: r.Address})
@@ -220,7 +233,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	d.Providers = providersOf(providers, c.Outcomes(), set)
 	why, _, _ := outage(providers)
 	for i := range stocks {
-		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], why, err)
+		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], c.spends[string(set.Targets[i].ID)], why, err)
 	}
 	d.announce(providers, health, began)
 	d.encode = sync.OnceValue(d.toJSON)
@@ -265,12 +278,50 @@ func (c *Collector) survey(ctx context.Context, set *targets.Set) ([]pool.Stock,
 	return stocks, err
 }
 
+// sharedBudgets lists the budgets of several identities, apart from those in solves of all orders and of guests.
+func sharedBudgets(set *targets.Set) (list []pool.Budget) {
+	if set.Budget.Money != (targets.Money{}) {
+		list = append(list, refill.Limits(pool.ScopeAll, targets.Budget{Money: set.Budget.Money}))
+	}
+	for _, name := range slices.Sorted(maps.Keys(set.Owners)) {
+		list = append(list, refill.Limits(pool.ScopeOwner+name, set.Owners[name].Budget))
+	}
+	for _, key := range set.Server.Keys { // those with one name have one budget
+		limits := refill.Limits(pool.ScopeKey+key.Name, targets.Budget{Money: key.Budget})
+		if limits.HasMoney() && !slices.Contains(list, limits) {
+			list = append(list, limits)
+		}
+	}
+	return list
+}
+
+// readSpending reads what the scopes have bought that limit money or are shared.
+func (c *Collector) readSpending(ctx context.Context, set *targets.Set) (err error) {
+	var scopes []string
+	for _, limits := range sharedBudgets(set) {
+		scopes = append(scopes, limits.Scope)
+	}
+	if set.Solve != nil {
+		scopes = append(scopes, pool.ScopeSolve)
+	}
+	for i := range set.Targets {
+		if t := &set.Targets[i]; t.Budget.Money != (targets.Money{}) {
+			scopes = append(scopes, string(t.ID))
+		}
+	}
+	spends, err := c.Pool.Spending(ctx, scopes)
+	if err == nil {
+		c.spends = spends
+	}
+	return err
+}
+
 // readTotals reads the figures over all identities, or leaves the last known ones.
-func (c *Collector) readTotals(ctx context.Context) error {
+func (c *Collector) readTotals(ctx context.Context, set *targets.Set) error {
 	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
 	t, err := c.Pool.Totals(ctx)
-	if err != nil {
+	if err = cmp.Or(err, c.readSpending(ctx, set)); err != nil {
 		c.Log.DebugContext(ctx, "totals not read for the status", "err", err)
 		return err
 	}
@@ -280,7 +331,7 @@ func (c *Collector) readTotals(ctx context.Context) error {
 
 // targetOf converts what is known of a target. The argument outage is the reason why no provider can be used; "" = one
 // can. The argument err is the reason why the stock may be the last known one.
-func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, outage string, err error) Target {
+func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Spending, outage string, err error) Target {
 	plan, f, priced := refill.StatusOf(t, &s.Counts), &s.Counters, !lacksPrice(set, t.Identity.Type)
 	cause := CauseOf(t, plan, &s.Counts, outage)
 	if s.At.IsZero() && (plan.State == refill.OK || plan.State == refill.Starved) {
@@ -317,7 +368,8 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, outage string,
 		target.LastFailures = append(target.LastFailures, LastFailure{At: stamp(f.At), Reason: f.Reason})
 	}
 	if t.Budget != (targets.Budget{}) {
-		target.Budget = &Budget{Hour: usage(s.SpentHour, t.Budget.PerHour), Day: usage(s.SpentDay, t.Budget.PerDay)}
+		spends.Hour, spends.Day = s.SpentHour, s.SpentDay
+		target.Budget = new(budgetOf(refill.Limits(string(t.ID), t.Budget), spends))
 	}
 	return target
 }
@@ -341,15 +393,16 @@ func marks(failing bool, verdicts []bool) []string {
 }
 
 // solveOf converts the sums over all guests. A non-nil err is the reason why they are not current.
-func solveOf(set *targets.Set, t *pool.Totals, err error) *Solve {
+func solveOf(set *targets.Set, t *pool.Totals, spends pool.Spending, err error) *Solve {
 	section := cmp.Or(set.Solve, &targets.Solve{})
 	g, f := t.Guests, &t.Guests.Counters
+	spends.Hour, spends.Day = t.SolveHour, t.SolveDay
 	return &Solve{
 		Owner: section.Owner, Reason: notNow(err),
 		Guests: g.Guests, Fresh: g.Fresh, InFlight: g.Orders, BoughtInFlight: g.Bought, Waiting: g.Waiting,
 		Counters: countersOf(f, g.Waiting), Refused: f.Declined, Replays: f.Replays,
 		Spent:   spent(f, !lacksPrice(set, captcha.SolvableTypes()...)),
-		Budget:  Budget{Hour: usage(t.SolveHour, section.Budget.PerHour), Day: usage(t.SolveDay, section.Budget.PerDay)},
+		Budget:  budgetOf(refill.Limits(pool.ScopeSolve, section.Budget), spends),
 		counted: *f,
 	}
 }
@@ -420,6 +473,20 @@ func usage(used, limit int) *Usage {
 		return nil
 	}
 	return &Usage{Used: used, Limit: limit}
+}
+
+// budgetOf returns the use of the budgets of a scope.
+func budgetOf(limits pool.Budget, s pool.Spending) Budget {
+	money := func(used, limit int64) *MoneyUsage {
+		if limit == 0 {
+			return nil
+		}
+		return &MoneyUsage{Money(1000 * used), Money(1000 * limit)}
+	}
+	return Budget{
+		Hour: usage(s.Hour, limits.PerHour), Day: usage(s.Day, limits.PerDay),
+		MoneyDay: money(s.MoneyDay, limits.MicrosPerDay), MoneyMonth: money(s.MoneyMonth, limits.MicrosPerMonth),
+	}
 }
 
 // countersOf converts counters, given the number of callers that wait now.

@@ -24,6 +24,9 @@ type Document struct {
 	Redis     Redis            `json:"redis"`
 	// Budget is the use of the overall budget in the last 24 h; null = there is no overall budget.
 	Budget *Usage `json:"budget"`
+	// Budgets has the use of the other shared budgets: the overall one in money, and those of owners and keys; empty for a
+	// key that is limited to some targets.
+	Budgets []BudgetUse `json:"budgets"`
 	// Solve is null if the configuration file has no section `solve` and there is no guest.
 	Solve *Solve `json:"solve"`
 	// Dedup is null for a key that is limited to some targets.
@@ -56,6 +59,20 @@ type Replica struct {
 type Usage struct {
 	Used  int `json:"used"`
 	Limit int `json:"limit"`
+}
+
+// MoneyUsage is the use of a budget in money.
+type MoneyUsage struct {
+	Used  Money `json:"used"`
+	Limit Money `json:"limit"`
+}
+
+// BudgetUse is the use of a budget in one window.
+type BudgetUse struct {
+	Scope  string  `json:"scope"`  // overall, owner:NAME or key:NAME
+	Window string  `json:"window"` // hour and day: solves; money_day and money_month: the currency, on this UTC day or in this month
+	Used   float64 `json:"used"`
+	Limit  float64 `json:"limit"`
 }
 
 // Config is the state of the configuration file.
@@ -172,6 +189,24 @@ const (
 type Budget struct {
 	Hour *Usage `json:"hour"` // in the last 60 min
 	Day  *Usage `json:"day"`  // in the last 24 h
+	// Money on this UTC day, and in this UTC month.
+	MoneyDay   *MoneyUsage `json:"money_day,omitzero"`
+	MoneyMonth *MoneyUsage `json:"money_month,omitzero"`
+}
+
+// Uses lists the uses of the budgets of a scope.
+func (b *Budget) Uses(scope string) (list []BudgetUse) {
+	for i, u := range []*Usage{b.Hour, b.Day} {
+		if u != nil {
+			list = append(list, BudgetUse{scope, []string{"hour", "day"}[i], float64(u.Used), float64(u.Limit)})
+		}
+	}
+	for i, u := range []*MoneyUsage{b.MoneyDay, b.MoneyMonth} {
+		if u != nil {
+			list = append(list, BudgetUse{scope, []string{"money_day", "money_month"}[i], float64(u.Used) / 1e9, float64(u.Limit) / 1e9})
+		}
+	}
+	return list
 }
 
 // Solve contains the sums over all guests and all replicas. Guests are the identities without a
@@ -241,6 +276,7 @@ func (d *Document) Target(name string) (*Target, bool) {
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
 	part.Solve, part.Dedup, part.History, part.Replicas = nil, nil, nil, nil
+	part.Budgets = []BudgetUse{}
 	part.Targets = []Target{}
 	for i := range d.Targets {
 		if may(d.Targets[i].Name) {

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func busySources() Sources {
 	checkout, login, signup := newTarget("checkout"), newTarget("staging-login"), newTarget("staging-signup")
 	login.Refill = targets.RefillAdaptive
-	login.Budget = targets.Budget{PerHour: 10, PerDay: 500}
+	login.Budget = targets.Budget{PerHour: 10, PerDay: 500, Money: targets.Money{MoneyPerDay: 5, MoneyPerMonth: 100}}
 	signup.Budget = targets.Budget{PerDay: 20}
 	set := newSet(checkout, login, signup)
 	set.Warnings = []targets.Problem{{File: "pools.yaml", Line: 3, Text: "a poll each 100ms is unusual"}}
@@ -77,7 +77,13 @@ func busySources() Sources {
 	}, refill.Status{Want: 5, State: refill.OK, At: day})
 	stock.totals.Rows, stock.totals.DroppedRows = 7, 23
 	stock.totals.SpentDay, stock.totals.SolveHour, stock.totals.SolveDay = 1234, 9, 33
-	set.Budget.PerDay = 20000
+	set.Budget.PerDay, set.Budget.MoneyPerMonth, set.Solve.Budget.MoneyPerDay = 20000, 1000, 2
+	set.Owners = targets.Owners{"qa@example.com": {Budget: targets.Budget{PerHour: 7, Money: targets.Money{MoneyPerDay: 50}}}}
+	set.Server.Keys = []targets.Key{{Name: "ci", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "ci", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "ops"}}
+	stock.spends = map[string]pool.Spending{
+		string(login.ID): {MoneyDay: 4990000, MoneyMonth: 70000000}, "all": {MoneyMonth: 999}, "solve": {MoneyDay: 1},
+		"owner:qa@example.com": {Hour: 6, MoneyDay: 49000000}, "key:ci": {MoneyDay: 1000001},
+	}
 	s.History = func() history.Health {
 		return history.Health{Down: "history: the store does not answer: connection refused", Sent: 120, Dropped: 4}
 	}

@@ -57,7 +57,7 @@ func (d *daemon) noteProvider(name string, down bool, reason string) {
 func (d *daemon) noteBudget(scope, target string, period time.Duration) {
 	whose, e := "The budget of target "+target, events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Lasts: period}
 	switch scope {
-	case pool.ScopeAll:
+	case pool.ScopeOverall:
 		whose, e.Subject, e.Target = "The overall budget", "overall", ""
 	case pool.ScopeSolve:
 		whose, e.Subject, e.Target = "The budget of solves without a target", "/solve", ""

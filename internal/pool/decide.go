@@ -137,7 +137,7 @@ type Counts struct {
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded + Counts.Fresh + Counts.Bought
 type Counters struct {
 	Hits, Waited, Missed, Left, Replays, Returned             int64
-	Declined                                                  int64 // requests that Admit refused
+	RefusedRequests                                           int64 // requests that Admit refused
 	Bought, Solved, Expired, Discarded, Failed, Lost, Refused int64
 	Accepted, Rejected                                        int64
 	Spent                                                     int64 // billionths of the currency

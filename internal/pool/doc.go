@@ -58,7 +58,7 @@
 //   - Redis' clock decides.
 //   - Every script may be repeated with the same arguments: a call's answer is stored with the
 //     hand-out, and every id that a script creates leaves a mark that lives longer than a message
-//     can be late (reply:CALL, state e of order:ORDER). A repeated miss, decline or flush may count or
+//     can be late (reply:CALL, state e of order:ORDER). A repeated miss, refusal or flush may count or
 //     report otherwise.
 //   - A script forbids what somebody may do next (begin, stopped), never what somebody knows: bought with a
 //     task, end with a token. Only the owner may say that an order brought nothing.

@@ -40,7 +40,7 @@ end
 local b = redis.call('HMGET', KEYS[2], 'next', 'every', 'kind', 'reason')
 local wait = b[1] and math.min(b[1] - now, tonumber(b[2])) or 0
 if wait > tonumber(ARGV[5]) then
-  count(ARGV[1], 'declined', 1)
+  count(ARGV[1], 'refused_requests', 1)
   return {'brake', wait, b[3], b[4]}
 end
 local rate, per = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -48,7 +48,7 @@ if rate == 0 or redis.call('ZSCORE', KEYS[1], ARGV[2]) then return {'ok'} end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - per)
 local oldest = redis.call('ZRANGE', KEYS[1], -rate, -rate, 'WITHSCORES')[2]
 if oldest then
-  count(ARGV[1], 'declined', 1)
+  count(ARGV[1], 'refused_requests', 1)
   return {'limited', oldest + per - now}
 end
 redis.call('ZADD', KEYS[1], now, ARGV[2])
@@ -82,7 +82,7 @@ type Rate struct {
 }
 
 // Admit lets a request for a guest pass, before its Take. The error may be a *RateError, or a *FailedError if the brake
-// of the identity allows no order for longer than Patience; such a request is counted as declined, and must not be taken.
+// of the identity allows no order for longer than Patience; such a request is counted as refused, and must not be taken.
 func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
 	v, err := p.call(ctx, admit,
 		[]string{p.key("rate", Guests), p.key("brake", c.ID), p.key("reply", c.Name), p.key("tokens", c.ID),

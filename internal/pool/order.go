@@ -293,10 +293,10 @@ func (b *Budget) HasMoney() bool { return b.MicrosPerDay+b.MicrosPerMonth > 0 }
 
 // The scopes that several identities share.
 const (
-	ScopeAll   = "all"    // every order
-	ScopeSolve = "solve"  // orders without a target
-	ScopeOwner = "owner:" // and the owner's name: the orders of an owner
-	ScopeKey   = "key:"   // and the key's name: the tokens that a key took
+	ScopeOverall = "all"    // every order
+	ScopeSolve   = "solve"  // orders without a target
+	ScopeOwner   = "owner:" // and the owner's name: the orders of an owner
+	ScopeKey     = "key:"   // and the key's name: the tokens that a key took
 )
 
 // recount counts an order of the last day in its budgets, unless it counts there already.
@@ -352,7 +352,7 @@ func (e *RefusedError) Budget() string {
 	whose := "the budget of this target"
 	owner, isOwner := strings.CutPrefix(e.Text, ScopeOwner)
 	switch {
-	case e.Text == ScopeAll:
+	case e.Text == ScopeOverall:
 		whose = "the overall budget"
 	case e.Text == ScopeSolve:
 		whose = "the budget of solves without a target"

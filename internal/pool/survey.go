@@ -165,12 +165,12 @@ func (p *Pool) Totals(ctx context.Context) (t Totals, err error) {
 	}
 	var looks []*redis.Cmd
 	var stats, dropped *redis.MapStringStringCmd
-	var all, solve [2]*redis.IntCmd
+	var overall, solve [2]*redis.IntCmd
 	var ends, handouts *redis.IntCmd
 	var savings [savingsDays]*redis.MapStringStringCmd
 	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		looks, stats = p.looks(ctx, pipe, guests), pipe.HGetAll(ctx, p.key("stats", Guests))
-		all, solve = p.spent(ctx, pipe, ScopeAll, now), p.spent(ctx, pipe, ScopeSolve, now)
+		overall, solve = p.spent(ctx, pipe, ScopeOverall, now), p.spent(ctx, pipe, ScopeSolve, now)
 		ends, handouts = pipe.XLen(ctx, p.key("outbox", Ends)), pipe.XLen(ctx, p.key("outbox", Handouts))
 		dropped = pipe.HGetAll(ctx, p.key("outbox", "dropped"))
 		for i := range savings {
@@ -180,7 +180,7 @@ func (p *Pool) Totals(ctx context.Context) (t Totals, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.SpentDay, t.SolveHour, t.SolveDay = int(all[1].Val()), int(solve[0].Val()), int(solve[1].Val())
+	t.SpentDay, t.SolveHour, t.SolveDay = int(overall[1].Val()), int(solve[0].Val()), int(solve[1].Val())
 	lost := fields(dropped.Val())
 	t.Rows, t.DroppedRows = ends.Val()+handouts.Val(), lost.int(Ends)+lost.int(Handouts)
 	for i := range savings {

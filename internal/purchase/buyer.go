@@ -195,7 +195,7 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, er
 }
 
 // place chooses an account and stores the order. An account that is braked loses the order to the next one, and with
-// the policy best also an account without a free thread, if a caller waits for the order. If Redis does not answer, the
+// the policy best also an account without a free permit, if a caller waits for the order. If Redis does not answer, the
 // order may have been stored: then a later beat finds and ends it.
 func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, err error) {
 	accounts, none := b.accounts.list(), ErrNoProvider

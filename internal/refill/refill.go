@@ -151,7 +151,7 @@ func Spec(t *targets.Target, set *targets.Set) purchase.Spec {
 // is counted.
 func Budgets(set *targets.Set, scope string, own targets.Budget, owner string) (list []pool.Budget) {
 	return slices.DeleteFunc([]pool.Budget{
-		Limits(scope, own), Limits(pool.ScopeOwner+owner, set.Owners[owner].Budget), Limits(pool.ScopeAll, set.Budget),
+		Limits(scope, own), Limits(pool.ScopeOwner+owner, set.Owners[owner].Budget), Limits(pool.ScopeOverall, set.Budget),
 	}, func(b pool.Budget) bool { return b == pool.Budget{Scope: b.Scope} })
 }
 

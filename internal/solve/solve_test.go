@@ -102,7 +102,7 @@ var stories = []struct {
 	play   story
 	want   []string // what the callers got
 	sold   int
-	counts string // hits, waited, missed, left, replays, declined of all guests; "" = not checked
+	counts string // hits, waited, missed, left, replays, refused of all guests; "" = not checked
 }{
 	{
 		name: "each request buys one token", sold: 3, counts: "0 3 0 0 0 0",
@@ -595,9 +595,9 @@ func TestStories(t *testing.T) {
 					t.Fatal(err)
 				}
 				n := c.Counters
-				counts := fmt.Sprint(n.Hits, n.Waited, n.Missed, n.Left, n.Replays, n.Declined)
+				counts := fmt.Sprint(n.Hits, n.Waited, n.Missed, n.Left, n.Replays, n.RefusedRequests)
 				if s.counts != "" && counts != s.counts {
-					t.Errorf("hits, waited, missed, left, replays, declined: %s, want %s", counts, s.counts)
+					t.Errorf("hits, waited, missed, left, replays, refused: %s, want %s", counts, s.counts)
 				}
 				if a.Guests()+b.Guests() > 0 {
 					t.Error("a guest without callers is still known to a refiller")

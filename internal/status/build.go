@@ -219,7 +219,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	for _, limits := range sharedBudgets(set) {
 		if spent, known := c.spends[limits.Scope]; known {
 			b := budgetOf(limits, spent)
-			d.Budgets = append(d.Budgets, b.Uses(strings.Replace(limits.Scope, pool.ScopeAll, overall, 1))...)
+			d.Budgets = append(d.Budgets, b.Uses(strings.Replace(limits.Scope, pool.ScopeOverall, overall, 1))...)
 		}
 	}
 	for _, r := range c.Replicas() {
@@ -281,7 +281,7 @@ func (c *Collector) survey(ctx context.Context, set *targets.Set) ([]pool.Stock,
 // sharedBudgets lists the budgets of several identities, apart from those in solves of all orders and of guests.
 func sharedBudgets(set *targets.Set) (list []pool.Budget) {
 	if set.Budget.Money != (targets.Money{}) {
-		list = append(list, refill.Limits(pool.ScopeAll, targets.Budget{Money: set.Budget.Money}))
+		list = append(list, refill.Limits(pool.ScopeOverall, targets.Budget{Money: set.Budget.Money}))
 	}
 	for _, name := range slices.Sorted(maps.Keys(set.Owners)) {
 		list = append(list, refill.Limits(pool.ScopeOwner+name, set.Owners[name].Budget))
@@ -400,7 +400,7 @@ func solveOf(set *targets.Set, t *pool.Totals, spends pool.Spending, err error) 
 	return &Solve{
 		Owner: section.Owner, Reason: notNow(err),
 		Guests: g.Guests, Fresh: g.Fresh, InFlight: g.Orders, BoughtInFlight: g.Bought, Waiting: g.Waiting,
-		Counters: countersOf(f, g.Waiting), Refused: f.Declined, Replays: f.Replays,
+		Counters: countersOf(f, g.Waiting), Refused: f.RefusedRequests, Replays: f.Replays,
 		Spent:   spent(f, !lacksPrice(set, captcha.SolvableTypes()...)),
 		Budget:  budgetOf(refill.Limits(pool.ScopeSolve, section.Budget), spends),
 		counted: *f,
@@ -501,7 +501,7 @@ func countersOf(f *pool.Counters, waiting int) Counters {
 
 func countsOf(f *pool.Counters) Counts {
 	return Counts{
-		Requests: f.Hits + f.Waited + f.Missed + f.Left + f.Declined,
+		Requests: f.Hits + f.Waited + f.Missed + f.Left + f.RefusedRequests,
 		Hits:     f.Hits, Waited: f.Waited, Misses: f.Missed, Bought: f.Bought, Solved: f.Solved,
 	}
 }

@@ -35,7 +35,7 @@ func busySources() Sources {
 	stock.totals.Guests = pool.GuestStock{
 		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
 		Counters: pool.Counters{
-			Hits: 20, Waited: 60, Missed: 6, Left: 2, Declined: 1, Replays: 11, Bought: 100, Solved: 84, Expired: 3, Failed: 9, Lost: 1,
+			Hits: 20, Waited: 60, Missed: 6, Left: 2, RefusedRequests: 1, Replays: 11, Bought: 100, Solved: 84, Expired: 3, Failed: 9, Lost: 1,
 			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001,
 		},
 	}

@@ -138,7 +138,7 @@ func (m metrics) stock(fresh, orders, bought, unknown int, f *pool.Counters) {
 	m.show("token_requests_total", requests, float64(f.Missed), "outcome", "miss")
 	m.rare("token_requests_total", requests, f.Waited, "outcome", "waited")
 	m.rare("token_requests_total", requests, f.Replays, "outcome", "replay")
-	m.rare("token_requests_total", requests, f.Declined, "outcome", "refused")
+	m.rare("token_requests_total", requests, f.RefusedRequests, "outcome", "refused")
 	m.rare("tokens_returned_total", "Hand-outs taken back: the caller had hung up.", f.Returned)
 	m.show("bought_total", "Orders that a provider accepted or may have accepted.", float64(f.Bought))
 	m.rare("solved_total", "Tokens that landed.", f.Solved)

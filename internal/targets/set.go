@@ -60,8 +60,8 @@ type file struct {
 	// The stocks to keep ready. The name appears in the URL, GET /pool/NAME/token. Required.
 	Targets yaml.Node `yaml:"targets"`
 	// Limits the solves that are bought for all targets and POST /solve together.
-	Total totalBudget `yaml:"budget"`
-	Set   `yaml:",inline"`
+	Overall overallBudget `yaml:"budget"`
+	Set     `yaml:",inline"`
 	// The store of callbacks that arrived while Redis was away. Needs a restart.
 	Letters deadLetters `yaml:"dead_letters"`
 	// The `lifetime` and `margin` of tokens, by type.
@@ -242,8 +242,8 @@ type Budget struct {
 	Money  `yaml:",inline"`
 }
 
-// totalBudget is the section budget.
-type totalBudget struct {
+// overallBudget is the section budget, which has no limit of an hour.
+type overallBudget struct {
 	// Most solves in the last 24 hours; 0 means no limit. 0 to 1000000. Default: 0.
 	PerDay int `yaml:"per_day" range:"0 to 1000000"`
 	Money  `yaml:",inline"`

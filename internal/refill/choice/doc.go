@@ -8,7 +8,7 @@
 //
 //	price / (share solved x share accepted)
 //
-// A failed order counts like a bought one, although most services do not charge for it: it takes a thread and a lead
+// A failed order counts like a bought one, although most services do not charge for it: it takes a permit and a lead
 // time. The policy best compares lower confidence bounds of the shares, so a provider must prove that it is better. It
 // gets the orders for this proof by exploration (3 % of those for the stock), or because its sums have faded.
 package choice

@@ -2,7 +2,7 @@
 // so `poold simulate` runs the daemon's code in virtual time.
 //
 //	Params      the settings of a target (params.go), with the table of calibrated constants
-//	Learned     what a target has learned (learned.go): its last requests (memory.go), credit and slots
+//	Learned     what a target has learned (learned.go): its last requests (memory.go), credit and permits
 //	Decide      the decision, given the counts (decide.go)
 //	outlook     what one more token is worth (outlook.go), from forecasts (forecast.go)
 //	Simulation  a demand (demand.go) that is replayed against the policy (simulation.go, replay.go)

@@ -14,7 +14,7 @@ type Learned struct {
 	leads    []float64 // in seconds, sorted; from the last counts
 	fails    float64   // share of solves that fail
 	credit   credit
-	slots    slots
+	permits  permits
 	seen     Totals  // of the last Learn
 	knows    bool    // seen is set
 	start    float64 // time of the first Learn
@@ -124,23 +124,23 @@ func (c *credit) charge(p *Params, expired float64, at time.Time, cycle float64)
 	c.left = max(c.left-(expired-free), -calibrated.saveUp*startCredit(p))
 }
 
-// slots estimates how soon a target gets its next slot at the provider while slots are scarce.
-type slots struct {
+// permits estimates how soon a target gets its next permit at the provider while permits are scarce.
+type permits struct {
 	gap   float64 // mean seconds between two orders while orders wait
 	since float64 // since when an order waits; 0 = none
 }
 
 // Ordered tells how many of the orders of a decision were placed.
 func (l *Learned) Ordered(p Params, wanted, placed int, at time.Time) {
-	s, now := &l.slots, unix(at)
+	s, now := &l.permits, unix(at)
 	if s.since == 0 {
 		s.since = now
 	}
 	for range placed {
 		if waited := now - s.since; waited > l.lead(&p, 0.5)/64 {
-			s.gap += (waited - s.gap) / calibrated.slotWaits
+			s.gap += (waited - s.gap) / calibrated.permitWaits
 		} else {
-			s.gap -= s.gap / calibrated.slotFree
+			s.gap -= s.gap / calibrated.permitFree
 		}
 		s.since, l.placed = now, now
 	}

@@ -71,13 +71,13 @@ func (o *outlook) pays(n int) bool {
 	return risk > 1-o.p.HitRate && calibrated.cheaper*price*risk*used >= 1-used
 }
 
-// enough returns the number of tokens beyond which another one does not pay; at most the given number. If slots are
+// enough returns the number of tokens beyond which another one does not pay; at most the given number. If permits are
 // scarce, it adds the tokens that are needed within a life and could not all be ordered in time.
 func (o *outlook) enough(most int) (want int) {
 	for want < most && o.pays(want) {
 		want++
 	}
-	gap, steps, median := o.slots.gap/max(0.1, 1-o.fails), 8, o.lead(o.p, 0.5)
+	gap, steps, median := o.permits.gap/max(0.1, 1-o.fails), 8, o.lead(o.p, 0.5)
 	if gap < median/64 {
 		return want
 	}

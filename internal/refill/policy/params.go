@@ -74,7 +74,7 @@ var calibrated = struct {
 	cheaper float64    // one more token is worth more than computed: without it there are fewer hits for the same cost
 	alone   float64    // another request soon is rare if it comes less often than by chance, by this factor
 
-	slotWaits, slotFree float64 // weights, in orders, of the mean wait for a slot: of an order that waited or did not
+	permitWaits, permitFree float64 // weights, in orders, of the mean wait for a permit: of an order that waited or did not
 
 	missEarns   float64 // share of miss_cost that a miss adds to the credit; a hit adds all of it
 	startMisses float64 // a new target may waste the cost of so many misses, or startLeast tokens
@@ -89,7 +89,7 @@ var calibrated = struct {
 }{
 	decay: 60, prior: 0.02, rateWeight: 2, entries: 1024, tick: 1, moments: 200, alike: 0.5, ignoreCounts: 190,
 	leads: [3]float64{0.5, 0.85, 0.97}, weights: [3]float64{0.6, 0.3, 0.1}, cheaper: 2, alone: 0.5,
-	slotWaits: 16, slotFree: 128,
+	permitWaits: 16, permitFree: 128,
 	missEarns: 0.05, startMisses: 5, startLeast: 10, saveUp: 16, heldTimes: 2,
 	floorLead: 0.8, windowLead: 0.95, failDecay: 0.98, failPrior: 1.0 / 14,
 }

@@ -319,21 +319,21 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 	}
 }
 
-// Scarce slots are noticed, and free slots are soon believed. The scenarios with few slots show what follows.
+// Scarce permits are noticed, and free permits are soon believed. The scenarios with few permits show what follows.
 func TestSlots(t *testing.T) {
 	x := newTarget(nil).hits(2000, 1)
 	for range 100 {
 		x.at += 3.6
 		x.l.Ordered(x.p, 100, 1, after(x.at))
 	}
-	if gap := x.l.slots.gap; math.Abs(gap-3.6) > 0.1 {
-		t.Errorf("a slot each 3.6 s is taken for one each %g s", gap)
+	if gap := x.l.permits.gap; math.Abs(gap-3.6) > 0.1 {
+		t.Errorf("a permit each 3.6 s is taken for one each %g s", gap)
 	}
 	for range 1000 {
 		x.l.Ordered(x.p, 1, 1, after(x.at))
 	}
-	if gap := x.l.slots.gap; gap > 0.01 {
-		t.Errorf("still %g s after a thousand free slots", gap)
+	if gap := x.l.permits.gap; gap > 0.01 {
+		t.Errorf("still %g s after a thousand free permits", gap)
 	}
 }
 
@@ -468,7 +468,7 @@ func TestWasteIsBounded(t *testing.T) {
 			}
 		}
 		solves := Solves{Median: median, Sigma: 0.5, Fail: rapid.Float64Range(0, 1).Draw(t, "fail")}
-		r, err := Simulation{Params: p, Solves: solves, Concurrency: rapid.IntRange(1, 64).Draw(t, "slots"), Arrivals: arrivals}.Run(t.Context())
+		r, err := Simulation{Params: p, Solves: solves, Concurrency: rapid.IntRange(1, 64).Draw(t, "permits"), Arrivals: arrivals}.Run(t.Context())
 		testkit.NoError(t, err)
 		// At most heldTimes as many tokens are held as the credit affords, and that is one more for a recent hit.
 		earned := startCredit(&p) + (p.MissCost+1)*float64(r.Hits) + calibrated.missEarns*p.MissCost*float64(r.Misses)

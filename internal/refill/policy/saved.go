@@ -37,7 +37,7 @@ type savedState struct {
 	Last    float64 `json:"last"`
 	Credit  float64 `json:"credit"`
 	Fails   float64 `json:"fails"`
-	Slot    float64 `json:"slot"` // seconds between two slots
+	Permit  float64 `json:"slot"` // seconds between two permits
 	// History has pairs of varints from the newest entry to the oldest: the ticks since the former entry, and the
 	// number of requests.
 	History []byte `json:"history"`
@@ -47,7 +47,7 @@ type savedState struct {
 func (l *Learned) Save() []byte {
 	m := &l.memory
 	s := savedState{Version: savedVersion, Seen: l.seen, Scale: m.scale, Start: l.start, Last: m.last,
-		Credit: l.credit.left, Fails: l.fails, Slot: l.slots.gap}
+		Credit: l.credit.left, Fails: l.fails, Permit: l.permits.gap}
 	next := m.last
 	for i := len(m.entries) - 1; i >= 0 && len(s.History) < mostHistory-2*binary.MaxVarintLen64; i-- {
 		before := m.before
@@ -76,7 +76,7 @@ func Restore(p Params, saved []byte, at time.Time) (*Learned, error) {
 	}
 	in := func(x, least, most float64) bool { return x >= least && x <= most }
 	if !in(s.Scale, leastScale, mostScale) || !in(s.Start, 0, latest) || !in(s.Last, 0, latest) || !in(s.Fails, 0, 1) ||
-		!in(s.Slot, 0, latest) || !in(s.Credit, -latest, latest) || len(s.History) > mostHistory {
+		!in(s.Permit, 0, latest) || !in(s.Credit, -latest, latest) || len(s.History) > mostHistory {
 		return l, fmt.Errorf("%w: a value is out of its range", ErrSavedCorrupt)
 	}
 	var ticks, requests []uint64
@@ -99,7 +99,7 @@ func Restore(p Params, saved []byte, at time.Time) (*Learned, error) {
 		when += float64(tick) * savedTick * s.Scale
 	}
 	most := calibrated.saveUp * startCredit(&p)
-	l.seen, l.knows, l.start, l.fails, l.slots.gap = s.Seen, true, min(s.Start, now), s.Fails, s.Slot
+	l.seen, l.knows, l.start, l.fails, l.permits.gap = s.Seen, true, min(s.Start, now), s.Fails, s.Permit
 	l.credit.left = min(max(s.Credit, -most), most)
 	l.memory.count, l.memory.last = l.memory.countAt(last), last
 	l.rareness = 0 // the next Learn knows the lead times

@@ -21,7 +21,7 @@ func used() *target {
 	}
 	x.c.Totals.Failed, x.c.Totals.Expired = 3, 300
 	x.learn()
-	x.l.slots.gap = 3.5
+	x.l.permits.gap = 3.5
 	return x
 }
 

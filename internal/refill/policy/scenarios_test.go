@@ -17,7 +17,7 @@ var everything = flag.String("scenarios", "", "all = simulate each scenario and 
 type scenario struct {
 	set, demand string
 	days        float64
-	slots       int
+	permits     int
 	quick       bool
 	most        float64 // limit of the cost; 0 = only printed
 }
@@ -40,8 +40,8 @@ var scenarios = []scenario{
 	{set: "rare", demand: "poisson:0.0008", days: 7, quick: true, most: 1.1}, {set: "rare", demand: "poisson:0.0002", days: 14, most: 1.1},
 	{set: "rare", demand: "poisson:0.00007", days: 30, most: 1.1}, {set: "rare", demand: "clusters:5", days: 14, most: 1.1},
 	{set: "rare", demand: "clusters:20", days: 14, quick: true, most: 1.1}, {set: "rare", demand: "sessions:0.001", days: 14},
-	{set: "slots", demand: "cron:600", slots: 5}, {set: "slots", demand: "cron:600", slots: 10, quick: true, most: 0.3},
-	{set: "slots", demand: "onoff:0.5", slots: 10},
+	{set: "permits", demand: "cron:600", permits: 5}, {set: "permits", demand: "cron:600", permits: 10, quick: true, most: 0.3},
+	{set: "permits", demand: "onoff:0.5", permits: 10},
 }
 
 // costs simulates the scenarios, and prints their costs.
@@ -54,7 +54,7 @@ func costs(t *testing.T, print bool) (sum float64) {
 			continue
 		}
 		wg.Go(func() {
-			run := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: cmp.Or(s.slots, 64)}
+			run := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: cmp.Or(s.permits, 64)}
 			if s.set == "trace" {
 				run.Arrivals = trace(t, s.demand)
 			} else {
@@ -74,7 +74,7 @@ func costs(t *testing.T, print bool) (sum float64) {
 		sums[s.set] += cost
 		sum += cost
 		if print {
-			t.Logf("%-6s %-16s %2d slots: %6d requests, hits %6.2f %%, waste %.3f, cost %.4f", s.set, s.demand, cmp.Or(s.slots, 64), r.Requests,
+			t.Logf("%-7s %-16s %2d permits: %6d requests, hits %6.2f %%, waste %.3f, cost %.4f", s.set, s.demand, cmp.Or(s.permits, 64), r.Requests,
 				100*r.HitRate, r.WastePerRequest, cost)
 			if s.most > 0 && cost > s.most {
 				t.Errorf("%s: cost %.4f, want at most %.4f", s.demand, cost, s.most)
@@ -93,7 +93,7 @@ func costs(t *testing.T, print bool) (sum float64) {
 func TestScenarios(t *testing.T) { costs(t, true) }
 
 // Without one of the mechanisms, the sum of all scenarios is worse. Those that gain less than 1 % went; the credit, the
-// stop at hit_rate and the slots are guarantees. The table takes some minutes, so it is made with -scenarios all.
+// stop at hit_rate and the permits are guarantees. The table takes some minutes, so it is made with -scenarios all.
 func TestAblation(t *testing.T) {
 	if *everything != "all" {
 		t.Skip("scripts/policy-tables -a makes the table")
@@ -109,7 +109,7 @@ func TestAblation(t *testing.T) {
 		{"rareness of company", func() { calibrated.alone = 1e-9 }},
 		{"quantiles of the lead time", func() { calibrated.weights = [3]float64{1, 0, 0} }},
 		{"misses earn little", func() { calibrated.missEarns = 1 }},
-		{"slots", func() { calibrated.slotWaits = 1e9 }},
+		{"permits", func() { calibrated.permitWaits = 1e9 }},
 	} {
 		m.without()
 		sum := costs(t, false)

@@ -11,14 +11,13 @@ import (
 func Within(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	pause, longest := 5*time.Millisecond, max(250*time.Millisecond, limit/100)
-	limit *= 4
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pause) {
+	for deadline := time.Now().Add(4 * limit); time.Now().Before(deadline); time.Sleep(pause) {
 		if condition() {
 			return
 		}
 		pause = min(pause*5/4, longest)
 	}
-	t.Fatalf("waited %v for %s in vain", limit, what)
+	t.Fatalf("waited %v for %s in vain", 4*limit, what)
 }
 
 // InASecond repeats the function `do` until one run takes less than a second. A busy machine may need

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"poold/internal/testkit"
 )
@@ -28,7 +27,6 @@ type Fate struct {
 	// If Before is true, the proxy cuts the connection and does not forward the request. If After is
 	// true, the proxy forwards the request, but cuts the connection before the response.
 	Before, After bool
-	Delay         time.Duration // how long the proxy waits before it handles the request
 }
 
 // Proxy is a proxy between a program and an emulator of DynamoDB.
@@ -70,11 +68,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	fate := p.nextFate(operation, body)
-	select {
-	case <-time.After(fate.Delay):
-	case <-r.Context().Done():
-		return
-	}
 	if fate.Before {
 		panic(http.ErrAbortHandler)
 	}

@@ -1,6 +1,6 @@
 // Package postgrestest starts a real PostgreSQL server for tests, on a free port, with its files in a
 // new folder. PostgreSQL refuses to run as root. If root runs the tests, the server runs as the user
-// postgres or nobody. Only tests import this package.
+// postgres. Only tests import this package.
 package postgrestest
 
 import (
@@ -248,9 +248,6 @@ func otherUser(t testing.TB) *syscall.SysProcAttr {
 		return nil
 	}
 	found, err := user.Lookup("postgres")
-	if err != nil {
-		found, err = user.Lookup("nobody")
-	}
 	if err != nil {
 		t.Fatalf("PostgreSQL refuses to run as root, and there is no other user: %v", err)
 	}

@@ -67,31 +67,6 @@ func TestLegacyResultActions(t *testing.T) {
 		`{"status":1,"threads":100000,"working_threads":0,"free_threads":100000}`)
 }
 
-func TestUserAgents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(optionsWith(func(o *Options) { o.UserAgent = "Browser/1" }))
-		_ = get(t, s, recaptchaQuery("json", "1"))
-		v := decode(t, get(t, s, recaptchaQuery("json", "1", "method", "turnstile", "sitekey", "s", "userAgent", "Asked/2")))
-		want(t, "Turnstile's id", v["request"], any(s.Sold()[1].Task))
-		time.Sleep(constantOptions.Median)
-		for i, agent := range []string{"Browser/1", "Asked/2"} {
-			v = decode(t, get(t, s, "/res.php?key=k&action=get&json=1&id="+s.Sold()[i].Task))
-			want(t, "user agent", v["useragent"], any(agent))
-		}
-	})
-}
-
-func TestOtherPathsAndMethods(t *testing.T) {
-	s := New(constantOptions)
-	for call, expected := range map[string]int{
-		"GET /nothing": 404, "GET /ledger": 404, "PUT /in.php": 405, "GET /createTask": 405, "HEAD /res.php": 405,
-	} {
-		method, path, _ := strings.Cut(call, " ")
-		want(t, call, handle(t, s, method, path, "", "").Code, expected)
-	}
-	want(t, "counted as other", s.Totals().ByAction[Other], 5)
-}
-
 func TestTasksOtherCalls(t *testing.T) {
 	s := New(optionsWith(func(o *Options) { o.Key = "k" }))
 	for _, c := range []struct {

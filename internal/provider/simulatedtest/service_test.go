@@ -98,17 +98,6 @@ func TestLeadTimesFollowTheDistribution(t *testing.T) {
 	}
 }
 
-func TestTokens(t *testing.T) {
-	s := New(constantOptions)
-	buy(t, s)
-	sale := s.Sold()[0]
-	filler, marked := strings.CutPrefix(sale.Token, fmt.Sprintf("SIMULATED.recaptcha_v2.%s.%s.", sale.Task, sale.ID.Hash()))
-	want(t, "length", len(sale.Token), 600)
-	want(t, "marks", marked, true)
-	want(t, "filler", strings.Trim(filler, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"), "")
-	want(t, "the same each time", s.Sold()[0].Token, sale.Token)
-}
-
 // The ledger contains exact numbers and no secret, both in the process and over HTTP.
 func TestLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -65,7 +65,7 @@ func newServe(c *cli.Console) *cobra.Command {
 func serve(ctx context.Context, c *cli.Console, config, listen string, access bool, log *slog.Logger, lines *cli.LogWriter) error {
 	// This line is logged before any step that can wait for a disk, Redis or a store.
 	self := replicas.New(version)
-	log.Info("starting", "replica", self.ID, "version", version, "commit", commit(), "config", config)
+	log.Info("starting", "version", version, "commit", commit(), "config", config, "replica", self.ID)
 	// The receiver stays registered until the daemon has stopped. Otherwise a SIGHUP during the stop
 	// would kill the process.
 	hangups := make(chan os.Signal, 1)

@@ -85,7 +85,7 @@ type account struct {
 	entry     Entry
 	removed   time.Time  // of the reload that removed it; zero = it is in the file
 	brake     pool.Brake // as last read
-	tried     time.Time  // when this replica saw the brake begin, or chose the account as a probe
+	tried     time.Time  // when this replica saw the brake begin, or chose the account as a probe; zero = an operator probes it
 	threads   int        // most orders that the service allows; 0 = unknown
 	refreshed time.Time
 	silent    int // expected callbacks in a row that did not arrive
@@ -223,7 +223,7 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 		switch {
 		case !a.brake.Brakes():
 			up = append(up, i)
-		case probe < 0 && now.Sub(a.tried) >= a.brake.Every && (!ordered || len(up) == 0):
+		case probe < 0 && (a.tried.IsZero() || now.Sub(a.tried) >= a.brake.Every && (!ordered || len(up) == 0)):
 			probe = i
 		}
 	}
@@ -472,6 +472,8 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 		before, now := a.brake, brakes[i]
 		if a.brake = now; !before.Brakes() && now.Brakes() {
 			a.tried = time.Now()
+		} else if now.Brakes() && !now.Next.Equal(before.Next) && time.Until(now.Next) < now.Every/2 { // Buyer.Probe
+			a.tried = time.Time{} // the next order goes there, also if another provider is up
 		}
 		if before.Brakes() && !now.Brakes() {
 			a.slowPolls = false

@@ -342,6 +342,26 @@ func TestChoice(t *testing.T) {
 		same(t, "with a probe", counts(), "2 1")
 		same(t, "chosen as", one.ended[len(one.ended)-1].Choice, "probe")
 	})
+	bubble(t, "an operator's probe of a fallback", func(t *testing.T, w *world) {
+		first, second := newFake("first"), newFake("second")
+		wrong := fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST")
+		first.submit = func(int, provider.Request) (string, error) { return "", wrong }
+		second.submit = first.submit
+		one, two := w.replica("r1", first.entry(), second.entry()), w.replica("r2", first.entry(), second.entry())
+		one.mustBuy(spec())
+		one.mustBuy(spec())
+		first.set(func() { first.submit = nil })
+		second.set(func() { second.submit = nil })
+		time.Sleep(61 * time.Second)
+		one.mustBuy(spec())
+		time.Sleep(2 * time.Second)
+		same(t, "with the first one up", one.Providers(t.Context())[1].State.Kind, provider.StateDown)
+		same(t, "the probe", one.Probe(t.Context(), "second"), nil)
+		time.Sleep(2 * time.Second)
+		two.mustBuy(spec())
+		time.Sleep(2 * time.Second)
+		same(t, "after a probe", one.Providers(t.Context())[1].State.Kind, provider.StateOK)
+	})
 	bubble(t, "full and refusing providers", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
 		first.poll, second.poll = notReady, notReady

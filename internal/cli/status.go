@@ -96,7 +96,7 @@ func statusText(d *status.Document, asked bool) string {
 	if !d.Config.OK && len(d.Config.Problems) > 0 {
 		say("the configuration file was not applied; the last good one, of " + d.Config.LoadedAt + ", is in use:")
 	}
-	for _, line := range slices.Concat(d.Config.Problems, d.Alarms) {
+	for _, line := range slices.Concat(d.Config.Problems, d.Alarms, d.Notices) {
 		say(line)
 	}
 	providers, _ := of["providers"].([]any)
@@ -132,9 +132,6 @@ func statusText(d *status.Document, asked bool) string {
 	}
 	if len(d.Budgets) > 0 {
 		text.WriteString("\n" + table(objects(d.Budgets), "BUDGET=scope", "window", "used", "limit"))
-	}
-	for _, line := range d.Notices {
-		say(line)
 	}
 	return text.String()
 }

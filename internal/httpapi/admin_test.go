@@ -173,7 +173,9 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 	reason := func() string {
 		d.Status.Changed()
 		target, _ := d.Status.Build(t.Context()).Target("checkout")
-		return target.Reason
+		reason, isTold := strings.CutSuffix(target.Reason, "; `poold resume checkout` ends the pause")
+		equal(t, "the remedy", isTold, true)
+		return reason
 	}
 	for _, c := range []struct{ body, want string }{
 		{``, `^paused by all$`}, {`{}`, `^paused by all$`}, {`{"reason":"הדף משתנה \u200f!"}`, `^paused by all: הדף משתנה \x{200f}!$`},

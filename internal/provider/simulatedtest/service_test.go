@@ -41,30 +41,6 @@ func TestThreadCap(t *testing.T) {
 	})
 }
 
-// The same seed and the same sequence of orders give the same tasks, whatever the other options
-// are.
-func TestSeedsRepeat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		run := func(change func(*Options)) (lots []string) {
-			o := Options{Seed: 7, FailShare: 0.3}
-			change(&o)
-			s := New(o)
-			for range 50 {
-				buy(t, s)
-			}
-			for _, sale := range s.Sold() {
-				lots = append(lots, fmt.Sprint(sale.Task, sale.Due.Sub(sale.At), sale.Failed))
-			}
-			return lots
-		}
-		first := run(func(*Options) {})
-		want(t, "same seed", slices.Equal(first, run(func(o *Options) { o.Faults = []Fault{{On: Poll, Share: 0.5}} })), true)
-		want(t, "other seed", slices.Equal(first, run(func(o *Options) { o.Seed = 8 })), false)
-		drawn := func(o *Options) { o.Seed = 0 }
-		want(t, "no seed", slices.Equal(run(drawn), run(drawn)), false)
-	})
-}
-
 func TestLeadTimesFollowTheDistribution(t *testing.T) {
 	s := New(Options{Seed: 3, FailShare: 0.07})
 	const n = 4000

@@ -64,7 +64,10 @@ for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
     probes[#probes + 1] = {KEYS[i], math.max(now + b[2], rest)}
   end
 end
-local near = {}
+local near, scope, opens, spent = {}, nil, 0, '' -- the full budget that opens last
+local function full(of, moment, text)
+  if moment > opens then scope, opens, spent = of, moment, text end
+end
 for i = 13, #KEYS do
   local at = 12 + 5 * (i - 13)
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', now - 86400000)
@@ -73,17 +76,16 @@ for i = 13, #KEYS do
     local from = string.format('(%.0f', now - span)
     local used = limit > 0 and redis.call('ZCOUNT', KEYS[i], from, '+inf') or 0
     if limit > 0 and used >= limit then
-      local opens = redis.call('ZRANGEBYSCORE', KEYS[i], from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)[2] + span
-      if ARGV[at] ~= id then want(ARGV[at], opens) end
-      return {'budget', opens - now, ARGV[at], ''}
+      full(ARGV[at], redis.call('ZRANGEBYSCORE', KEYS[i], from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)[2] + span, '')
     end
     if limit > 0 and 5 * (used + 1) >= 4 * limit then near[#near + 1] = 2 * (i - 13) + j - 1 end
   end
-  local spent, opens = overspent(ARGV[at], micros(ARGV[10]), ARGV[at + 3], ARGV[at + 4])
-  if spent then
-    if ARGV[at] ~= id then want(ARGV[at], opens) end
-    return {'budget', opens - now, ARGV[at], spent}
-  end
+  local text, moment = overspent(ARGV[at], micros(ARGV[10]), ARGV[at + 3], ARGV[at + 4])
+  if text then full(ARGV[at], moment, text) end
+end
+if scope then
+  if scope ~= id then want(scope, opens) end
+  return {'budget', opens - now, scope, spent}
 end
 if redis.call('ZCARD', KEYS[4]) >= tonumber(ARGV[6]) then
   want(ARGV[3], now + 10000)

@@ -210,14 +210,14 @@ end
 local function overspent(scope, amount, per_day, per_month)
   local month, day = string.match(date(now), '^(.*)-(.*)$')
   local key, opens = '@money:' .. scope .. ':' .. month, now - now % 86400000 + 86400000
-  for i, limit in ipairs({tonumber(per_day), tonumber(per_month)}) do
+  for i, limit in ipairs({tonumber(per_month), tonumber(per_day)}) do -- a month ends last
     local sum, sums = 0, limit > 0 and redis.call('HGETALL', key) or {}
     for j = 1, #sums, 2 do
-      if i == 2 or sums[j] == day then sum = sum + sums[j + 1] end
+      if i == 1 or sums[j] == day then sum = sum + sums[j + 1] end
     end
     if limit > 0 and sum + amount > limit then
-      while i == 2 and string.sub(date(opens), 1, 7) == month do opens = opens + 86400000 end
-      return string.format('%.15g of %.15g a %s spent', sum / 1e6, limit / 1e6, i == 1 and 'day' or 'month'), opens
+      while i == 1 and string.sub(date(opens), 1, 7) == month do opens = opens + 86400000 end
+      return string.format('%.15g of %.15g a %s spent', sum / 1e6, limit / 1e6, i == 1 and 'month' or 'day'), opens
     end
   end
 end

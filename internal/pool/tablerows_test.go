@@ -313,6 +313,9 @@ var tables = map[string][]row{
 		{name: "the budget of a day is used up", given: "ZADD spend:all now-80000000 x now-70000000 y now-60000000 z\n", call: placed(limited)},
 		{name: "a price is reserved until the money of the day is spent", given: "HSET money:all:2026-01 01 8000 02 7010\nHSET money:all:2025-12 02 8000\n", call: placed(inMoney(10000, 20000))},
 		{name: "the money of a day is spent", given: "HSET money:all:2026-01 02 7011\n", call: placed(inMoney(10000, 0))},
+		{name: "of two full limits, the one that opens last", given: "ZADD spend:all now-1000 x now-500 y\nHSET money:all:2026-01 02 7011\n", call: placed(func(o *Order) {
+			o.Price, o.Budgets = 3_000_000, []Budget{{Scope: "all", PerHour: 2, MicrosPerDay: 10000}}
+		})},
 		{name: "the money of a month is spent", given: "HSET money:all:2026-01 01 7010 02 1\n", call: placed(inMoney(10000, 10000))},
 		{name: "the target's own money gives no turn", given: "HSET money:A:2026-01 02 1\n", call: placed(func(o *Order) { o.Price, o.Budgets = 1, []Budget{{Scope: "A", MicrosPerDay: 1}} })},
 		{name: "a free order reserves nothing", call: placed(func(o *Order) { inMoney(1, 0)(o); o.Price = 0 })},

@@ -99,6 +99,7 @@ func (d *daemon) noteReplica(kind events.Kind, r replicas.Replica, state, did st
 
 // noteGone adds an event: another replica sends no beats.
 func (d *daemon) noteGone(r replicas.Replica) {
+	d.log.Warn("a replica sends no beats; the others do its work", "replica", r.String())
 	d.noteReplica(events.ReplicaGone, r, "gone", "sends no beats; the other replicas do its work")
 }
 

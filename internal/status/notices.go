@@ -165,14 +165,15 @@ func outage(providers []purchase.Status) (reason string, until time.Time, is boo
 	if len(providers) == 0 {
 		return "no provider is configured", time.Time{}, true
 	}
+	var reasons []string
 	for _, p := range providers {
 		if p.State.Kind.Usable() {
 			return "", time.Time{}, false
 		}
+		reasons = append(reasons, fmt.Sprintf("provider %s is %s: %s", p.Name, p.State.Kind, p.State.Reason))
 		if until.IsZero() || p.State.Until.Before(until) {
 			until = p.State.Until
 		}
 	}
-	first := providers[0]
-	return fmt.Sprintf("provider %s is %s: %s", first.Name, first.State.Kind, first.State.Reason), until, true
+	return strings.Join(reasons, "; "), until, true
 }

@@ -29,14 +29,15 @@ func (*Owner) validate(at *place) { at.require("budget") }
 // checkBudgets compares the budgets with the targets and the prices of the providers.
 func (s *Set) checkBudgets(top *place) {
 	all, owners := top.at("targets"), []string(nil)
-	for _, t := range s.Targets {
+	for i := range s.Targets {
+		t := &s.Targets[i]
 		owners = append(owners, t.Owner)
-		s.checkPrices(all.at(t.Name).at("budget"), t.Budget.Money, false, func(o *Target) bool { return o.Name == t.Name })
+		s.checkPrice(all.at(t.Name).at("budget"), t.Budget.Money, false, t)
 	}
 	s.checkPrices(top.at("budget"), s.Budget.Money, false, func(*Target) bool { return true })
 	if s.Solve != nil {
 		owners = append(owners, s.Solve.Owner)
-		s.checkPrices(top.at("solve").at("budget"), s.Solve.Budget.Money, false, nil)
+		s.checkPrice(top.at("solve").at("budget"), s.Solve.Budget.Money, false, nil)
 	}
 	for name, owner := range s.Owners {
 		at := top.at("owners").at(name)
@@ -51,27 +52,33 @@ func (s *Set) checkBudgets(top *place) {
 	}
 }
 
-// checkPrices checks that some provider, or each of them, has a price for the types of the targets that a budget in money
-// covers; nil = for any type.
+// checkPrices checks the prices for each of the targets that a budget in money covers.
 func (s *Set) checkPrices(at *place, m Money, each bool, covers func(*Target) bool) {
-	if m == (Money{}) || s.Simulated() || len(s.Providers) == 0 {
+	if m == (Money{}) {
 		return
 	}
-	check := func(types []captcha.Type, text string) {
-		lacks := func(p Provider) bool {
-			return !slices.ContainsFunc(types, func(t captcha.Type) bool { return p.Price.For(t) >= 0 })
-		}
-		first, any := slices.IndexFunc(s.Providers, lacks), slices.ContainsFunc(s.Providers, func(p Provider) bool { return !lacks(p) })
-		if !at.bad && first >= 0 && (each || !any) {
-			at.fail("limits money, but provider %s has no price for %s: give it price_per_1000", s.Providers[first].Name, text)
-		}
-	}
-	if covers == nil {
-		check(captcha.SolvableTypes(), "any type")
-	}
 	for i := range s.Targets {
-		if t := &s.Targets[i]; covers != nil && covers(t) {
-			check([]captcha.Type{t.Identity.Type}, fmt.Sprintf("%s (target %s)", t.Identity.Type, t.Name))
+		if t := &s.Targets[i]; covers(t) {
+			s.checkPrice(at, m, each, t)
 		}
+	}
+}
+
+// checkPrice checks that some provider, or each of them, has a price for the type of a target that a budget in money
+// covers; nil = for any type.
+func (s *Set) checkPrice(at *place, m Money, each bool, t *Target) {
+	if m == (Money{}) || at.bad || s.Simulated() {
+		return
+	}
+	types, text := captcha.SolvableTypes(), "any type"
+	if t != nil {
+		types, text = []captcha.Type{t.Identity.Type}, fmt.Sprintf("%s (target %s)", t.Identity.Type, t.Name)
+	}
+	lacks := func(p Provider) bool {
+		return !slices.ContainsFunc(types, func(t captcha.Type) bool { return p.Price.For(t) >= 0 })
+	}
+	first, any := slices.IndexFunc(s.Providers, lacks), slices.ContainsFunc(s.Providers, func(p Provider) bool { return !lacks(p) })
+	if first >= 0 && (each || !any) {
+		at.fail("limits money, but provider %s has no price for %s: give it price_per_1000", s.Providers[first].Name, text)
 	}
 }

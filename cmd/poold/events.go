@@ -55,17 +55,16 @@ func (d *daemon) noteProvider(name string, down bool, reason string) {
 // noteBudget adds an event: a budget refused an order or a take, which is added at most once an hour; or, with the period
 // of a budget, at least 80 % of it are used, which is added at most once in the period.
 func (d *daemon) noteBudget(scope, target string, period time.Duration) {
-	whose, e := "The budget of target "+target, events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Lasts: period}
-	switch scope {
-	case pool.ScopeOverall:
-		whose, e.Subject, e.Target = "The overall budget", "overall", ""
-	case pool.ScopeSolve:
-		whose, e.Subject, e.Target = "The budget of solves without a target", "/solve", ""
-	default:
-		if kind, name, shared := strings.Cut(scope, ":"); shared && (kind+":" == pool.ScopeOwner || kind+":" == pool.ScopeKey) {
-			whose, e.Subject, e.Target = "The budget of "+kind+" "+name, scope, ""
-		}
+	e := events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Lasts: period}
+	switch {
+	case scope == pool.ScopeOverall:
+		e.Subject, e.Target = "overall", ""
+	case scope == pool.ScopeSolve:
+		e.Subject, e.Target = "/solve", ""
+	case strings.HasPrefix(scope, pool.ScopeOwner), strings.HasPrefix(scope, pool.ScopeKey):
+		e.Subject, e.Target = scope, ""
 	}
+	whose := "T" + strings.TrimPrefix(pool.BudgetName(scope, "target "+target), "t")
 	e.Text = whose + " is used up."
 	if period > 0 {
 		e.Kind, e.Text = events.BudgetNear, fmt.Sprintf("%s is nearly used up: at least 80 %% of the solves of %.0f h.", whose, period.Hours())

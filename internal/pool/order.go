@@ -350,18 +350,20 @@ type RefusedError struct {
 }
 
 // Budget says which budget refused: the overall budget is used up.
-func (e *RefusedError) Budget() string {
-	whose := "the budget of this target"
-	owner, isOwner := strings.CutPrefix(e.Text, ScopeOwner)
+func (e *RefusedError) Budget() string { return usedUp(BudgetName(e.Text, "this target"), e.Kind) }
+
+// BudgetName names the budget of a scope within a sentence: the budget of owner qa@example.com.
+func BudgetName(scope, target string) string {
+	kind, name, _ := strings.Cut(scope, ":")
 	switch {
-	case e.Text == ScopeOverall:
-		whose = "the overall budget"
-	case e.Text == ScopeSolve:
-		whose = "the budget of solves without a target"
-	case isOwner:
-		whose = "the budget of owner " + owner
+	case scope == ScopeOverall:
+		return "the overall budget"
+	case scope == ScopeSolve:
+		return "the budget of solves without a target"
+	case kind+":" == ScopeOwner, kind+":" == ScopeKey:
+		return "the budget of " + kind + " " + name
 	}
-	return usedUp(whose, e.Kind)
+	return "the budget of " + target
 }
 
 func usedUp(whose, spent string) string {

@@ -85,7 +85,8 @@ func TestOrdersNeverExceedTheMoney(t *testing.T) {
 			})
 		}
 		defer func() {
-			spent, err := p.Spending(ctx, []string{"owner:qa", "all"})
+			totals, err := p.Totals(ctx, "owner:qa", "all")
+			spent := totals.Spent
 			n := bought.Load()
 			want := Spending{Hour: int(n), Day: int(n), MoneyDay: 2990 * n, MoneyMonth: 2990 * n}
 			if err != nil || spent["owner:qa"] != want || spent["all"] != want || n != 50 {

@@ -100,41 +100,12 @@ type Spending struct {
 	MoneyDay, MoneyMonth int64
 }
 
-// Spending reads what scopes have bought.
-func (p *Pool) Spending(ctx context.Context, scopes []string) (map[string]Spending, error) {
-	if len(scopes) == 0 {
-		return map[string]Spending{}, nil
-	}
-	now, err := p.now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	months, orders := make([]*redis.MapStringStringCmd, len(scopes)), make([][2]*redis.IntCmd, len(scopes))
-	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
-		for i, scope := range scopes {
-			months[i] = pipe.HGetAll(ctx, p.key("money", scope, now.UTC().Format("2006-01")))
-			orders[i] = p.spent(ctx, pipe, scope, now)
-		}
-	})
-	found := map[string]Spending{}
-	for i, scope := range scopes {
-		month := fields(months[i].Val())
-		s := Spending{Hour: int(orders[i][0].Val()), Day: int(orders[i][1].Val()), MoneyDay: month.int(now.UTC().Format("02"))}
-		for day := range month {
-			s.MoneyMonth += month.int(day)
-		}
-		found[scope] = s
-	}
-	return found, err
-}
-
 // Totals are the figures over all identities.
 type Totals struct {
-	Guests              GuestStock
-	SpentDay            int          // orders of the last day in the overall budget
-	SolveHour, SolveDay int          // orders without a target, in their budget
-	Savings             []SavingsDay // of the last seven UTC days, today first
-	Rows, DroppedRows   int64        // of the outbox: rows that wait, and those that were dropped because too many waited
+	Guests            GuestStock
+	Spent             map[string]Spending // by scope
+	Savings           []SavingsDay        // of the last seven UTC days, today first
+	Rows, DroppedRows int64               // of the outbox: rows that wait, and those that were dropped because too many waited
 }
 
 // GuestStock sums the stock of all guests.
@@ -147,8 +118,8 @@ type GuestStock struct {
 	Counters Counters
 }
 
-// Totals reads the figures over all identities.
-func (p *Pool) Totals(ctx context.Context) (t Totals, err error) {
+// Totals reads the figures over all identities, and what the scopes have bought.
+func (p *Pool) Totals(ctx context.Context, scopes ...string) (t Totals, err error) {
 	now, err := p.now(ctx)
 	if err != nil {
 		return t, err
@@ -165,12 +136,15 @@ func (p *Pool) Totals(ctx context.Context) (t Totals, err error) {
 	}
 	var looks []*redis.Cmd
 	var stats, dropped *redis.MapStringStringCmd
-	var overall, solve [2]*redis.IntCmd
+	months, orders := make([]*redis.MapStringStringCmd, len(scopes)), make([][2]*redis.IntCmd, len(scopes))
 	var ends, handouts *redis.IntCmd
 	var savings [savingsDays]*redis.MapStringStringCmd
 	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		looks, stats = p.looks(ctx, pipe, guests), pipe.HGetAll(ctx, p.key("stats", Guests))
-		overall, solve = p.spent(ctx, pipe, ScopeOverall, now), p.spent(ctx, pipe, ScopeSolve, now)
+		for i, scope := range scopes {
+			months[i] = pipe.HGetAll(ctx, p.key("money", scope, now.UTC().Format("2006-01")))
+			orders[i] = p.spent(ctx, pipe, scope, now)
+		}
 		ends, handouts = pipe.XLen(ctx, p.key("outbox", Ends)), pipe.XLen(ctx, p.key("outbox", Handouts))
 		dropped = pipe.HGetAll(ctx, p.key("outbox", "dropped"))
 		for i := range savings {
@@ -180,7 +154,15 @@ func (p *Pool) Totals(ctx context.Context) (t Totals, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.SpentDay, t.SolveHour, t.SolveDay = int(overall[1].Val()), int(solve[0].Val()), int(solve[1].Val())
+	t.Spent = map[string]Spending{}
+	for i, scope := range scopes {
+		month := fields(months[i].Val())
+		s := Spending{Hour: int(orders[i][0].Val()), Day: int(orders[i][1].Val()), MoneyDay: month.int(now.UTC().Format("02"))}
+		for day := range month {
+			s.MoneyMonth += month.int(day)
+		}
+		t.Spent[scope] = s
+	}
 	lost := fields(dropped.Val())
 	t.Rows, t.DroppedRows = ends.Val()+handouts.Val(), lost.int(Ends)+lost.int(Handouts)
 	for i := range savings {

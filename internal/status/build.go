@@ -56,8 +56,7 @@ const (
 type Pool interface {
 	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	Hours(ctx context.Context, id captcha.ID) ([]pool.Period, error)
-	Totals(ctx context.Context) (pool.Totals, error)
-	Spending(ctx context.Context, scopes []string) (map[string]pool.Spending, error)
+	Totals(ctx context.Context, scopes ...string) (pool.Totals, error)
 }
 
 // Buyer reports on the providers; *purchase.Buyer implements it.
@@ -97,7 +96,6 @@ type Collector struct {
 	// The last good answers of Redis; only for the goroutine that builds.
 	stocks map[captcha.ID]pool.Stock
 	totals *pool.Totals // nil = Redis has been away since the start
-	spends map[string]pool.Spending
 }
 
 type providers struct {
@@ -200,7 +198,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 		DeadLetters: c.Buyer.DeadLetterCount(),
 		Config:      configOf(c.File.Status(), set),
 		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
-		Budget:      usage(totals.SpentDay, set.Budget.PerDay),
+		Budget:      usage(totals.Spent[pool.ScopeOverall].Day, set.Budget.PerDay),
 		Budgets:     []BudgetUse{},
 		Dedup:       dedupOf(totals.Savings, totalsErr),
 		Targets:     make([]Target, len(stocks)),
@@ -214,10 +212,10 @@ func (c *Collector) build(ctx context.Context) *Document {
 		d.Budget = nil
 	}
 	if set.Solve != nil || totals.Guests.Guests > 0 { // after a reload without `solve`, until the last guest is gone
-		d.Solve = solveOf(set, totals, c.spends[pool.ScopeSolve], totalsErr)
+		d.Solve = solveOf(set, totals, totalsErr)
 	}
 	for _, limits := range sharedBudgets(set) {
-		if spent, known := c.spends[limits.Scope]; known {
+		if spent, known := totals.Spent[limits.Scope]; known {
 			b := budgetOf(limits, spent)
 			d.Budgets = append(d.Budgets, b.Uses(strings.Replace(limits.Scope, pool.ScopeOverall, overall, 1))...)
 		}
@@ -233,7 +231,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	d.Providers = providersOf(providers, c.Outcomes(), set)
 	why, _, _ := outage(providers)
 	for i := range stocks {
-		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], c.spends[string(set.Targets[i].ID)], why, err)
+		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], totals.Spent[string(set.Targets[i].ID)], why, err)
 	}
 	d.announce(providers, health, began)
 	d.encode = sync.OnceValue(d.toJSON)
@@ -295,33 +293,22 @@ func sharedBudgets(set *targets.Set) (list []pool.Budget) {
 	return list
 }
 
-// readSpending reads what the scopes have bought that limit money or are shared.
-func (c *Collector) readSpending(ctx context.Context, set *targets.Set) (err error) {
-	var scopes []string
+// readTotals reads the figures over all identities, with what the scopes have bought that limit money or are shared, or
+// leaves the last known ones.
+func (c *Collector) readTotals(ctx context.Context, set *targets.Set) error {
+	scopes := []string{pool.ScopeSolve, pool.ScopeOverall}
 	for _, limits := range sharedBudgets(set) {
 		scopes = append(scopes, limits.Scope)
-	}
-	if set.Solve != nil {
-		scopes = append(scopes, pool.ScopeSolve)
 	}
 	for i := range set.Targets {
 		if t := &set.Targets[i]; t.Budget.Money != (targets.Money{}) {
 			scopes = append(scopes, string(t.ID))
 		}
 	}
-	spends, err := c.Pool.Spending(ctx, scopes)
-	if err == nil {
-		c.spends = spends
-	}
-	return err
-}
-
-// readTotals reads the figures over all identities, or leaves the last known ones.
-func (c *Collector) readTotals(ctx context.Context, set *targets.Set) error {
 	ctx, cancel := context.WithTimeout(ctx, redisdb.CallTimeout)
 	defer cancel()
-	t, err := c.Pool.Totals(ctx)
-	if err = cmp.Or(err, c.readSpending(ctx, set)); err != nil {
+	t, err := c.Pool.Totals(ctx, slices.Compact(scopes)...) // the overall one may be there twice
+	if err != nil {
 		c.Log.DebugContext(ctx, "totals not read for the status", "err", err)
 		return err
 	}
@@ -393,16 +380,15 @@ func marks(failing bool, verdicts []bool) []string {
 }
 
 // solveOf converts the sums over all guests. A non-nil err is the reason why they are not current.
-func solveOf(set *targets.Set, t *pool.Totals, spends pool.Spending, err error) *Solve {
+func solveOf(set *targets.Set, t *pool.Totals, err error) *Solve {
 	section := cmp.Or(set.Solve, &targets.Solve{})
 	g, f := t.Guests, &t.Guests.Counters
-	spends.Hour, spends.Day = t.SolveHour, t.SolveDay
 	return &Solve{
 		Owner: section.Owner, Reason: notNow(err),
 		Guests: g.Guests, Fresh: g.Fresh, InFlight: g.Orders, BoughtInFlight: g.Bought, Waiting: g.Waiting,
 		Counters: countersOf(f, g.Waiting), Refused: f.RefusedRequests, Replays: f.Replays,
 		Spent:   spent(f, !lacksPrice(set, captcha.SolvableTypes()...)),
-		Budget:  budgetOf(refill.Limits(pool.ScopeSolve, section.Budget), spends),
+		Budget:  budgetOf(refill.Limits(pool.ScopeSolve, section.Budget), t.Spent[pool.ScopeSolve]),
 		counted: *f,
 	}
 }

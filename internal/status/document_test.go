@@ -76,12 +76,11 @@ func busySources() Sources {
 		SpentDay: 20,
 	}, refill.Status{Want: 5, State: refill.OK, At: day})
 	stock.totals.Rows, stock.totals.DroppedRows = 7, 23
-	stock.totals.SpentDay, stock.totals.SolveHour, stock.totals.SolveDay = 1234, 9, 33
 	set.Budget.PerDay, set.Budget.MoneyPerMonth, set.Solve.Budget.MoneyPerDay = 20000, 1000, 2
 	set.Owners = targets.Owners{"qa@example.com": {Budget: targets.Budget{PerHour: 7, Money: targets.Money{MoneyPerDay: 50}}}}
 	set.Server.Keys = []targets.Key{{Name: "ci", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "ci", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "ops"}}
-	stock.spends = map[string]pool.Spending{
-		string(login.ID): {MoneyDay: 4990000, MoneyMonth: 70000000}, "all": {MoneyMonth: 999}, "solve": {MoneyDay: 1},
+	stock.totals.Spent = map[string]pool.Spending{
+		string(login.ID): {MoneyDay: 4990000, MoneyMonth: 70000000}, "all": {Day: 1234, MoneyMonth: 999}, "solve": {Hour: 9, Day: 33, MoneyDay: 1},
 		"owner:qa@example.com": {Hour: 6, MoneyDay: 49000000}, "key:ci": {MoneyDay: 1000001},
 	}
 	s.History = func() history.Health {

@@ -40,7 +40,6 @@ func (f *fixedFile) Status() targets.Status {
 type fixedPool struct {
 	stocks  map[captcha.ID]pool.Stock
 	totals  pool.Totals
-	spends  map[string]pool.Spending
 	hours   []pool.Period
 	before  func(ctx context.Context, call string) error
 	surveys atomic.Int64                 // exchanges of a survey
@@ -64,12 +63,8 @@ func (f *fixedPool) Hours(ctx context.Context, _ captcha.ID) ([]pool.Period, err
 	return f.hours, f.before(ctx, "Hours")
 }
 
-func (f *fixedPool) Totals(ctx context.Context) (pool.Totals, error) {
+func (f *fixedPool) Totals(ctx context.Context, _ ...string) (pool.Totals, error) {
 	return f.totals, f.before(ctx, "Totals")
-}
-
-func (f *fixedPool) Spending(ctx context.Context, _ []string) (map[string]pool.Spending, error) {
-	return f.spends, f.before(ctx, "Spending")
 }
 
 // decided is a stock for which a decision has noted a status.

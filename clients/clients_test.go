@@ -1,3 +1,4 @@
+// Package clients_test runs the Go client against the daemon; docs/api.md runs the other clients.
 package clients_test
 
 import (

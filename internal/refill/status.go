@@ -36,6 +36,7 @@ type Status struct {
 	Want   int           `json:"want"` // tokens that the policy wants now; 0 while paused
 	State  string        `json:"state"`
 	Reason string        `json:"reason,omitempty"`
+	Since  time.Time     `json:"since,omitzero"` // of a state of the target's own, other than OK and Paused
 	Lead   time.Duration `json:"lead"`           // lead time with which the policy plans
 	Until  time.Time     `json:"until,omitzero"` // when the next order is tried, or the pause ends
 	At     time.Time     `json:"at"`             // of the decision, on Redis' clock
@@ -61,28 +62,28 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	if c.Status != "" {
 		_ = json.Unmarshal([]byte(c.Status), &s) // a status of another form keeps the defaults
 	}
-	set := func(state, reason string, until time.Time) {
-		s.State, s.Reason, s.Until = state, reason, until.Round(time.Second)
+	set := func(state, reason string, since, until time.Time) {
+		s.State, s.Reason, s.Since, s.Until = state, reason, since, until.Round(time.Second)
 	}
 	b := c.Brake
 	s.Failing = s.Failing || b.Brakes()
 	switch {
 	case t.Halted() != "":
 		s.Want = 0
-		set(Paused, t.Halted(), time.Time{})
+		set(Paused, t.Halted(), time.Time{}, time.Time{})
 	case b.IsPaused():
 		s.Want = 0
-		set(Paused, b.Paused, b.Resumes)
+		set(Paused, b.Paused, time.Time{}, b.Resumes)
 	case b.Brakes() && b.Kind == string(pool.Hopeless):
-		set(Refused, b.Reason, b.Next)
+		set(Refused, b.Reason, b.Since, b.Next)
 	case b.Brakes():
 		set(Starved, fmt.Sprintf("the last orders failed or were refused, one try each %v (has the sitekey changed?); "+
-			"the last: %s", b.Every, b.Reason), b.Next)
+			"the last: %s", b.Every, b.Reason), b.Since, b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
-		set(OK, "", time.Time{})
+		set(OK, "", time.Time{}, time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
 		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer",
-			c.Unknown, c.Orders), time.Time{})
+			c.Unknown, c.Orders), time.Time{}, time.Time{})
 	}
 	return s
 }
@@ -111,6 +112,12 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	case refused.Reason == pool.ReasonBrake && !c.Brake.Brakes():
 		now.State, now.Reason = Starved, "no provider takes orders: "+refused.Text
 		now.Until = c.At.Add(refused.After).Round(time.Second)
+	}
+	if now.Since = was.Since; now.State != was.State {
+		now.Since = c.At
+	}
+	if now.State == OK {
+		now.Since = time.Time{}
 	}
 	now.At = was.At
 	figures := was

@@ -48,8 +48,6 @@ const (
 	overall = "overall"
 	// timestamp is the layout of times in the API: RFC 3339 in UTC, to the millisecond.
 	timestamp = "2006-01-02T15:04:05.000Z"
-	// Each reason why figures are not current ends with lastKnown.
-	lastKnown = "; the figures are the last known ones"
 )
 
 // Pool reads what all replicas share; *pool.Pool implements it.
@@ -96,6 +94,7 @@ type Collector struct {
 	// The last good answers of Redis; only for the goroutine that builds.
 	stocks map[captcha.ID]pool.Stock
 	totals *pool.Totals // nil = Redis has been away since the start
+	readAt time.Time    // when all were read; zero = never
 }
 
 type providers struct {
@@ -191,6 +190,9 @@ func (c *Collector) build(ctx context.Context) *Document {
 	if err == nil {
 		totalsErr = c.readTotals(ctx, set)
 	}
+	if totalsErr == nil {
+		c.readAt = began
+	}
 	totals := cmp.Or(c.totals, &pool.Totals{})
 	providers, health := c.providersNow(ctx, set), c.Health()
 	d := &Document{
@@ -200,7 +202,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
 		Budget:      usage(totals.Spent[pool.ScopeOverall].Day, set.Budget.PerDay),
 		Budgets:     []BudgetUse{},
-		Dedup:       dedupOf(totals.Savings, totalsErr),
+		Dedup:       dedupOf(totals.Savings, c.notNow(totalsErr)),
 		Targets:     make([]Target, len(stocks)),
 		set:         set, changes: changes, summed: totalsErr == nil,
 	}
@@ -212,7 +214,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 		d.Budget = nil
 	}
 	if set.Solve != nil || totals.Guests.Guests > 0 { // after a reload without `solve`, until the last guest is gone
-		d.Solve = solveOf(set, totals, totalsErr)
+		d.Solve = solveOf(set, totals, c.notNow(totalsErr))
 	}
 	for _, limits := range sharedBudgets(set) {
 		if spent, known := totals.Spent[limits.Scope]; known {
@@ -231,7 +233,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	d.Providers = providersOf(providers, c.Outcomes(), set)
 	why, _, _ := outage(providers)
 	for i := range stocks {
-		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], totals.Spent[string(set.Targets[i].ID)], why, err)
+		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], totals.Spent[string(set.Targets[i].ID)], why, c.notNow(err))
 	}
 	d.announce(providers, health, began)
 	d.encode = sync.OnceValue(d.toJSON)
@@ -317,12 +319,12 @@ func (c *Collector) readTotals(ctx context.Context, set *targets.Set) error {
 }
 
 // targetOf converts what is known of a target. The argument outage is the reason why no provider can be used; "" = one
-// can. The argument err is the reason why the stock may be the last known one.
-func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Spending, outage string, err error) Target {
+// can. The argument stale is the reason why the stock may be the last known one.
+func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Spending, outage, stale string) Target {
 	plan, f, priced := refill.StatusOf(t, &s.Counts), &s.Counters, !lacksPrice(set, t.Identity.Type)
 	cause := CauseOf(t, plan, &s.Counts, outage)
 	if s.At.IsZero() && (plan.State == refill.OK || plan.State == refill.Starved) {
-		cause.State, cause.Reason = refill.Starved, redisdb.Reason(err)+lastKnown
+		cause.State, cause.Reason = refill.Starved, stale
 	}
 	target := Target{
 		Name: t.Name, Type: string(t.Identity.Type), Identity: string(t.ID), Owner: t.Owner,
@@ -340,6 +342,9 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Sp
 	}
 	if cause.State == refill.Refused {
 		target.RetryAt = stamp(plan.Until)
+	}
+	if cause.State == plan.State && !cause.Outage {
+		target.Since = stamp(plan.Since)
 	}
 	if t.Refill == targets.RefillAdaptive {
 		target.Credit = thousandths(plan.Credit)
@@ -379,12 +384,12 @@ func marks(failing bool, verdicts []bool) []string {
 	return list
 }
 
-// solveOf converts the sums over all guests. A non-nil err is the reason why they are not current.
-func solveOf(set *targets.Set, t *pool.Totals, err error) *Solve {
+// solveOf converts the sums over all guests. The argument stale is the reason why they are not current; "" = they are.
+func solveOf(set *targets.Set, t *pool.Totals, stale string) *Solve {
 	section := cmp.Or(set.Solve, &targets.Solve{})
 	g, f := t.Guests, &t.Guests.Counters
 	return &Solve{
-		Owner: section.Owner, Reason: notNow(err),
+		Owner: section.Owner, Reason: stale,
 		Guests: g.Guests, Fresh: g.Fresh, InFlight: g.Orders, BoughtInFlight: g.Bought, Waiting: g.Waiting,
 		Counters: countersOf(f, g.Waiting), Refused: f.RefusedRequests, Replays: f.Replays,
 		Spent:   spent(f, !lacksPrice(set, captcha.SolvableTypes()...)),
@@ -393,9 +398,9 @@ func solveOf(set *targets.Set, t *pool.Totals, err error) *Solve {
 	}
 }
 
-// dedupOf converts and sums the savings. A non-nil err is the reason why they are not current.
-func dedupOf(days []pool.SavingsDay, err error) *Dedup {
-	d, sum := Dedup{Days: append([]pool.SavingsDay{}, days...), Reason: notNow(err)}, map[pool.SavingsSource]int64{}
+// dedupOf converts and sums the savings. The argument stale is the reason why they are not current; "" = they are.
+func dedupOf(days []pool.SavingsDay, stale string) *Dedup {
+	d, sum := Dedup{Days: append([]pool.SavingsDay{}, days...), Reason: stale}, map[pool.SavingsSource]int64{}
 	for _, day := range days {
 		for source, n := range day.BySource {
 			sum[source] += n
@@ -410,12 +415,15 @@ func dedupOf(days []pool.SavingsDay, err error) *Dedup {
 	return &d
 }
 
-// notNow returns the reason why figures are not current; "" = they are.
-func notNow(err error) string {
-	if err == nil {
+// notNow returns the reason why figures are not current, and of when they are; "" = they are current.
+func (c *Collector) notNow(err error) string {
+	switch {
+	case err == nil:
 		return ""
+	case c.readAt.IsZero():
+		return redisdb.Reason(err) + "; no figures are known"
 	}
-	return redisdb.Reason(err) + lastKnown
+	return redisdb.Reason(err) + "; the figures are of " + c.readAt.UTC().Format("15:04:05") + " UTC"
 }
 
 func configOf(status targets.Status, set *targets.Set) Config {

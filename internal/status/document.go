@@ -2,6 +2,7 @@ package status
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"poold/internal/captcha"
@@ -40,11 +41,13 @@ type Document struct {
 	Targets     []Target   `json:"targets"`      // sorted by name
 
 	set      *targets.Set
-	changes  uint64        // calls of Collector.Changed before it
-	until    time.Time     // when it is no longer fresh
-	encode   func() []byte // shared by all readers
-	dataLost bool          // Redis lost its data within a day
-	summed   bool          // the figures over all targets and guests are current
+	shared   struct{ alarms, notices []string } // those that are not about targets
+	changes  uint64                             // calls of Collector.Changed before it
+	at       time.Time                          // AsOf
+	until    time.Time                          // when it is no longer fresh
+	encode   func() []byte                      // shared by all readers
+	dataLost bool                               // Redis lost its data within a day
+	summed   bool                               // the figures over all targets and guests are current
 }
 
 // Replica is one live process of poold. Its last beat is at most 5 s old.
@@ -130,6 +133,7 @@ type Target struct {
 	Owner    string `json:"owner"`
 	State    string `json:"state"`             // ok | idle (no requests, so no tokens wanted) | paused | starved | budget | refused
 	Reason   string `json:"reason"`            // the cause of the state, as in responses to callers (Cause); "" = normal
+	Since    string `json:"since,omitzero"`    // when the target entered its state starved, budget or refused, if known; RFC 3339, UTC; else ""
 	RetryAt  string `json:"retry_at,omitzero"` // if refused: when the next order is tried; RFC 3339, UTC; else ""
 	// FailedInARow is the number of orders that failed or were refused since the last solved order.
 	FailedInARow   int      `json:"failed_in_a_row,omitzero"`
@@ -194,6 +198,20 @@ type Budget struct {
 	MoneyMonth *MoneyUsage `json:"money_month,omitzero"`
 }
 
+// Text says how much of the budget is used.
+func (u BudgetUse) Text(c targets.Currency) string {
+	used, limit := strconv.FormatFloat(u.Used, 'f', -1, 64), strconv.FormatFloat(u.Limit, 'f', -1, 64)
+	switch u.Window {
+	case "hour":
+		return used + " of " + limit + " solves in the last 60 minutes"
+	case "day":
+		return used + " of " + limit + " solves in the last 24 hours"
+	case "money_day":
+		return c.With(used) + " of " + c.With(limit) + " on this UTC day"
+	}
+	return c.With(used) + " of " + c.With(limit) + " in this UTC month"
+}
+
 // Uses lists the uses of the budgets of a scope.
 func (b *Budget) Uses(scope string) (list []BudgetUse) {
 	for i, u := range []*Usage{b.Hour, b.Day} {
@@ -256,6 +274,20 @@ type LeadTime struct {
 	P90 float64 `json:"p90"`
 }
 
+// BudgetUses lists the uses of all budgets. The scope of a target is "target:NAME", that of the guests "/solve".
+func (d *Document) BudgetUses() []BudgetUse {
+	list := append((&Budget{Day: d.Budget}).Uses(overall), d.Budgets...)
+	if d.Solve != nil {
+		list = append(list, d.Solve.Budget.Uses("/solve")...)
+	}
+	for i := range d.Targets {
+		if t := &d.Targets[i]; t.Budget != nil {
+			list = append(list, t.Budget.Uses("target:"+t.Name)...)
+		}
+	}
+	return list
+}
+
 // JSON returns the encoded document. All callers share one encoding, so the result is read-only.
 func (d *Document) JSON() []byte { return d.encode() }
 
@@ -284,6 +316,8 @@ func (d *Document) Part(may func(target string) bool) *Document {
 		}
 	}
 	part.Config.Problems, part.Config.Warnings = []string{}, []string{}
+	part.Alarms, part.Notices = slices.Clone(d.shared.alarms), slices.Clone(d.shared.notices)
+	part.announceTargets()
 	part.encode = part.toJSON
 	return &part
 }

@@ -134,6 +134,9 @@ func TestPartHidesOtherTargets(t *testing.T) {
 		read.Config.Problems == nil || len(read.Config.Problems)+len(read.Config.Warnings) > 0 {
 		t.Errorf("%+v", read)
 	}
+	if len(whole.Alarms) != 1 || len(read.Alarms) != 0 {
+		t.Errorf("alarms %q; of the whole %q", read.Alarms, whole.Alarms)
+	}
 	if read.Solve != nil || read.Dedup != nil || read.History != nil || whole.Solve == nil || whole.Dedup == nil || whole.History == nil {
 		t.Errorf("what others asked for: %+v; the whole: %+v", read, whole)
 	}

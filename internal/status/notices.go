@@ -25,6 +25,9 @@ type Cause struct {
 	Outage bool // the reason is that all providers are down
 }
 
+// mostLines limits the lines about targets, and the names in a line.
+const mostLines = 5
+
 // toldFor is how long the status tells that Redis lost its data.
 const toldFor = 24 * time.Hour
 
@@ -88,18 +91,18 @@ func ProblemsFirst(list []Target) []Target {
 	return slices.SortedStableFunc(slices.Values(list), func(a, b Target) int { return rank(a) - rank(b) })
 }
 
-// announce writes the alarms and the notices.
+// announce writes the alarms and the notices. Those about targets come last.
 func (d *Document) announce(providers []purchase.Status, health redisdb.Health, at time.Time) {
 	d.Alarms, d.Notices = []string{}, []string{} // the JSON must not have null
 	alarm := func(since time.Time, cause, consequence, action string) {
-		d.Alarms = append(d.Alarms, banner(since, at, cause, consequence, action))
+		d.Alarms = append(d.Alarms, banner(since, at, cause+": "+consequence, action))
 	}
 	note := func(text string) { d.Notices = append(d.Notices, text) }
 	switch r := d.Redis; {
 	case health.Full:
 		alarm(health.Since, r.Reason, "ready tokens are handed out, and nothing is bought", "raise maxmemory, or free memory")
 	case !r.OK:
-		alarm(health.Since, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets may be the last known ones",
+		alarm(health.Since, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets are those before",
 			"repair Redis, or correct redis in the configuration file")
 	}
 	if lost := health.Lost; at.Sub(lost) < toldFor {
@@ -117,7 +120,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			if all {
 				alarm(s.Since, cause, "nothing is bought", action)
 			} else {
-				note(banner(s.Since, at, cause, "the other providers get its orders", action))
+				note(banner(s.Since, at, cause+": the other providers get its orders", action))
 			}
 		}
 		if p.Silent {
@@ -133,17 +136,50 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	}
 	d.Notices = append(d.Notices, health.Notices...)
 	if h := d.History; h != nil && !h.OK {
-		note(banner(h.since, at, "the history cannot be written ("+h.Reason+")", "Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))
+		note(banner(h.since, at, "the history cannot be written ("+h.Reason+"): Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))
 	}
 	if h := d.History; h != nil && h.Dropped > 0 {
 		note(fmt.Sprintf("The history is incomplete: rows that the store refused since the start of this replica: %d; the log has the causes", h.Dropped))
 	}
+	d.shared.alarms, d.shared.notices, d.at = slices.Clone(d.Alarms), slices.Clone(d.Notices), at
+	d.announceTargets()
 }
 
-// banner returns one line about a fault, with its beginning, cause, consequence and remedy. The zero time is an unknown
-// beginning; `at` is the time of the document.
-func banner(since, at time.Time, cause, consequence, action string) string {
-	text := cause + ": " + consequence + "; " + action
+// announceTargets adds a line for each reason why a service or a budget keeps targets from getting tokens, the first ones.
+func (d *Document) announceTargets() {
+	var first []*Target // of each reason
+	names := map[string][]string{}
+	for i := range d.Targets {
+		if t := &d.Targets[i]; !t.unread && (t.State == refill.Refused || t.State == refill.Budget) {
+			if names[t.Reason] == nil {
+				first = append(first, t)
+			}
+			names[t.Reason] = append(names[t.Reason], t.Name)
+		}
+	}
+	for _, t := range first[:min(len(first), mostLines)] {
+		since, _ := time.Parse(timestamp, t.Since) // zero if it is unknown
+		who := names[t.Reason]
+		text := "target " + strings.Join(who[:min(len(who), mostLines)], ", ")
+		if len(who) > mostLines {
+			text += fmt.Sprintf(" and %d more", len(who)-mostLines)
+		}
+		text += " gets no new tokens: " + t.Reason
+		if t.State == refill.Refused {
+			d.Alarms = append(d.Alarms, banner(since, d.at, text, "compare sitekey and page with the page, and correct the file"))
+		} else {
+			d.Notices = append(d.Notices, banner(since, d.at, text, "raise the budget in the file, or wait"))
+		}
+	}
+	if more := len(first) - mostLines; more > 0 {
+		d.Notices = append(d.Notices, fmt.Sprintf("Targets get no new tokens for %d more reasons: see their states", more))
+	}
+}
+
+// banner returns one line about a fault, with its beginning, cause and consequence, and remedy. The zero time is an
+// unknown beginning; `at` is the time of the document.
+func banner(since, at time.Time, cause, action string) string {
+	text := cause + "; " + action
 	if since.IsZero() {
 		return strings.ToUpper(text[:1]) + text[1:]
 	}

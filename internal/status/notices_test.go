@@ -29,6 +29,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		health          redisdb.Health
 		providers       []purchase.Status
 		history         *History
+		targets         []Target
 		simulated       bool
 		embedded        bool
 		alarms, notices []string // how each begins
@@ -50,12 +51,18 @@ func TestAlarmsAndNotices(t *testing.T) {
 		"one of two":   {providers: []purchase.Status{refuses, busy}, notices: []string{key + "the other providers get its orders; put"}},
 		"no callbacks": {providers: []purchase.Status{{Name: "fourth", State: busy.State, Silent: true}}, notices: []string{"No callbacks arrived for the last tasks of provider fourth"}},
 
+		"targets": {targets: []Target{
+			{Name: "a", State: "budget", Reason: "the overall budget is used up"}, {Name: "b", State: "budget", Reason: "the overall budget is used up"},
+			{Name: "c", State: "refused", Reason: "the service refuses", Since: "2026-01-02T03:00:00.000Z"}, {Name: "d", State: "starved", Reason: "busy"},
+		}, alarms: []string{"Since 03:00 UTC target c gets no new tokens: the service refuses; compare sitekey"},
+			notices: []string{"Target a, b gets no new tokens: the overall budget is used up; raise"}},
+
 		"simulated":     {simulated: true, embedded: true, notices: []string{"The provider is simulated"}},
 		"embedded":      {embedded: true, notices: []string{"Redis is embedded"}},
 		"history":       {history: &History{Reason: "refused", since: day}, notices: []string{"Since 03:04 UTC the history cannot be written (refused)"}},
 		"history's gap": {history: &History{OK: true, Dropped: 4}, notices: []string{"The history is incomplete: rows that the store refused since the start of this replica: 4;"}},
 	} {
-		d := Document{Redis: c.redis, History: c.history, set: newSet()}
+		d := Document{Redis: c.redis, History: c.history, Targets: c.targets, set: newSet()}
 		if c.redis == (Redis{}) {
 			d.Redis.OK = true
 		}

@@ -1,21 +1,30 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/events"
 	"poold/internal/pool"
+	"poold/internal/provider"
 	"poold/internal/replicas"
+	"poold/internal/status"
 	"poold/internal/targets/reload"
 )
 
 // bySignal is the actor of a reload on SIGHUP.
 const bySignal = "SIGHUP"
 
-// balanceLow is the limit of the alert PooldBalanceLow.
-const balanceLow = 5
+const (
+	// balanceLow is the limit of the alert PooldBalanceLow.
+	balanceLow = 5
+	// watchEvery is the pause between two looks at the budgets.
+	watchEvery = 15 * time.Second
+)
 
 // openEvents opens the list of events. It must be called before the parts that add events.
 func (d *daemon) openEvents() {
@@ -44,33 +53,62 @@ func (d *daemon) noteChange(topic string, e events.Event) {
 }
 
 // noteProvider adds an event: a provider went down or up.
-func (d *daemon) noteProvider(name string, down bool, reason string) {
+func (d *daemon) noteProvider(name string, down bool, state provider.State) {
 	e := events.Event{Kind: events.ProviderUp, Subject: name, Text: "Provider " + name + " works again.", State: "up"}
 	if down {
-		e.Kind, e.Text, e.State = events.ProviderDown, "Provider "+name+" is down: "+reason+".", "down"
+		remedy := cmp.Or(state.Remedy, "poold tries it again by itself")
+		e.Kind, e.State = events.ProviderDown, "down"
+		e.Text = "Provider " + name + " " + cmp.Or(state.Fault, "is down") + " (" + state.Reason + "): it gets no orders; " + remedy + "."
 	}
 	d.noteChange("provider", e)
 }
 
-// noteBudget adds an event: a budget refused an order or a take, which is added at most once an hour; or, with the period
-// of a budget, at least 80 % of it are used, which is added at most once in the period.
-func (d *daemon) noteBudget(scope, target string, period time.Duration) {
-	e := events.Event{Kind: events.BudgetUsedUp, Subject: target, Target: target, Lasts: period}
+// noteUsedUp adds an event: a budget refused an order or a take. It is added at most once an hour.
+func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
+	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: "used up"}
+	consequence := ": nothing is bought on it until "
 	switch {
 	case scope == pool.ScopeOverall:
-		e.Subject, e.Target = "overall", ""
+		e.Subject = "overall"
 	case scope == pool.ScopeSolve:
-		e.Subject, e.Target = "/solve", ""
-	case strings.HasPrefix(scope, pool.ScopeOwner), strings.HasPrefix(scope, pool.ScopeKey):
-		e.Subject, e.Target = scope, ""
+		e.Subject = "/solve"
+	case strings.HasPrefix(scope, pool.ScopeKey):
+		consequence = ": the key gets no tokens until "
+	case !strings.HasPrefix(scope, pool.ScopeOwner):
+		e.Subject, e.Target = target, target
 	}
-	whose := "T" + strings.TrimPrefix(pool.BudgetName(scope, "target "+target), "t")
-	e.Text = whose + " is used up."
-	if period > 0 {
-		e.Kind, e.Text = events.BudgetNear, fmt.Sprintf("%s is nearly used up: at least 80 %% of the solves of %.0f h.", whose, period.Hours())
+	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), spent)
+	e.Text = "T" + text[1:] + consequence + opens.UTC().Format("2006-01-02 15:04 UTC") + "; raise it in the file, or wait."
+	d.noteChange("budget", e)
+}
+
+// noteBudgets adds an event for each budget of which at least 80 % are used, once until less than 70 % are.
+func (d *daemon) noteBudgets(doc *status.Document) {
+	for _, u := range doc.BudgetUses() {
+		target, _ := strings.CutPrefix(u.Scope, "target:")
+		e := events.Event{Subject: u.Scope, State: "enough", Lasts: events.Kept} // only the state changes
+		if target != u.Scope {
+			e.Subject, e.Target = target, target
+		}
+		switch share := u.Used / u.Limit; {
+		case share >= 0.8:
+			e.Kind, e.State = events.BudgetNear, "near"
+			e.Text = "Of the budget of " + strings.Replace(u.Scope, ":", " ", 1) + " " + u.Text(doc.Currency) + " are used; raise it in the file if that is wanted."
+		case share >= 0.7:
+			continue
+		}
+		d.noteChange("budget "+u.Window, e)
 	}
-	e.State = string(e.Kind)
-	d.noteChange("budget "+period.String(), e)
+}
+
+// watch reads the status now and then: for events about budgets, and so that it has recent figures when Redis goes away.
+func (d *daemon) watch(ctx context.Context) error {
+	for backoff.Sleep(ctx, watchEvery) == nil {
+		if doc := d.status.Build(ctx); doc.Redis.OK {
+			d.noteBudgets(doc)
+		}
+	}
+	return nil
 }
 
 // noteBalance adds an event: the balance at a provider is low, and was not before.
@@ -78,14 +116,15 @@ func (d *daemon) noteBalance(provider string, balance float64) {
 	e := events.Event{Subject: provider, State: "enough", Lasts: events.Kept} // only the state changes
 	if balance < balanceLow {
 		amount := d.file.Current().Currency.With(fmt.Sprintf("%.6g", balance))
-		e.Kind, e.State, e.Text = events.BalanceLow, "low", "The balance at provider "+provider+" is low: "+amount+"."
+		e.Kind, e.State, e.Text = events.BalanceLow, "low", "The balance at provider "+provider+" is low: "+amount+"; top up the account before it refuses orders."
 	}
 	d.noteChange("balance", e)
 }
 
 // noteRefused adds an event: a service rejects the parameters of a target, since a time.
 func (d *daemon) noteRefused(target, reason string, since time.Time) {
-	text := "The service refuses target " + target + ": " + reason + "."
+	text := "The service refuses target " + target + ": " + reason + ": nothing is bought for it; compare sitekey and page with the page, " +
+		"correct the file, and `poold resume " + target + "`."
 	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: since.UTC().String(), Lasts: events.Kept}
 	d.noteChange("refused", e)
 }
@@ -115,13 +154,13 @@ func reloadEvent(o reload.Outcome) events.Event {
 	for _, c := range o.Changes {
 		what := "targets " + c.How
 		if c.How == "keys" {
-			what = "keys changed"
+			what = "other settings changed:"
 		}
 		parts = append(parts, what+" "+strings.Join(c.Names, ", "))
 	}
 	e.Text = "The configuration file was applied: " + strings.Join(parts, "; ") + "."
 	if len(parts) == 0 {
-		e.Text = "The configuration file was applied; no target and no key changed."
+		e.Text = "The configuration file was applied; nothing changed."
 	}
 	if len(o.Restart) > 0 {
 		e.Text += " A restart is needed: " + strings.ReplaceAll(o.Restart.Error(), "\n", "; ")

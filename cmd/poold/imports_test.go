@@ -11,7 +11,7 @@ import (
 
 // mayImport is the import table: the packages of this module that each package may import.
 var mayImport = map[string][]string{
-	"cmd/poold": {"internal/backend", "internal/captcha", "internal/check", "internal/claims", "internal/cli", "internal/compat", "internal/events", "internal/history",
+	"cmd/poold": {"internal/backend", "internal/backoff", "internal/captcha", "internal/check", "internal/claims", "internal/cli", "internal/compat", "internal/events", "internal/history",
 		"internal/history/pgstore", "internal/history/redisstore", "internal/httpapi",
 		"internal/listener", "internal/notify", "internal/pool", "internal/pool/tokenid", "internal/provider", "internal/provider/simulated",
 		"internal/purchase", "internal/purchase/signature", "internal/redisdb", "internal/refill", "internal/replicas", "internal/simulate",

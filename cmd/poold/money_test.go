@@ -59,17 +59,16 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 		m := p.metrics()
 		return m[`poold_budget_used{target="owner:qa@example.com",window="money_month"}`] == 4 && m[`poold_budget_used{target="key:ci",window="money_day"}`] == 2
 	})
-	var subjects []string
-	testkit.Within(t, 10*time.Second, "events of both budgets", func() bool {
+	testkit.Within(t, 40*time.Second, "events of both budgets", func() bool {
 		var list struct{ Events []events.Event }
 		getJSON(t, p.URL+"/events", p.key, &list)
-		subjects = nil
+		texts := ""
 		for _, e := range list.Events {
-			if e.Kind == events.BudgetUsedUp {
-				subjects = append(subjects, e.Subject)
-			}
+			texts += string(e.Kind) + " " + e.Subject + " " + e.Text + "\n"
 		}
-		return strings.Join(subjects, " ") == "key:ci owner:qa@example.com"
+		return strings.Contains(texts, "budget_used_up owner:qa@example.com The budget of owner qa@example.com is used up: 4 of 4.5 a month spent: nothing is bought") &&
+			strings.Contains(texts, "budget_used_up key:ci The budget of key ci is used up: 2 of 1.5 a day spent: the key gets no tokens until ") &&
+			strings.Contains(texts, "budget_near owner:qa@example.com Of the budget of owner qa@example.com 4 USD of 4.5 USD in this UTC month are used; raise")
 	})
 
 	p.Write(fmt.Sprintf(config, "6"))

@@ -154,7 +154,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	d.pool = pool.New(pool.Config{
 		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.replica.Name(), Log: log,
 		Away:    d.redis.Away,
-		Changed: func(id captcha.ID) { d.manager.Changed(id) }, Near: d.noteBudget,
+		Changed: func(id captcha.ID) { d.manager.Changed(id) },
 	})
 	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
 	d.openEvents()
@@ -170,8 +170,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 		Observer: d.metrics, Log: log, ProviderChanged: d.noteProvider, BalanceRead: d.noteBalance,
 	})
 	d.openLetters(set)
-	usedUp := func(scope, target string) { d.noteBudget(scope, target, 0) }
-	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: usedUp}
+	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteUsedUp}
 	d.manager = refill.New(d.pool, guests, log)
 	d.buyer.Turn, d.manager.Refused = d.manager.Changed, d.noteRefused
 	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: guests, Refiller: d.manager, Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
@@ -183,7 +182,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	})
 	d.server = httpapi.New(httpapi.Deps{ //nolint:contextcheck // each request has a context
 		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Solver: d.solver, Tasks: d.tasks,
-		UsedUp: usedUp, History: d.stores.sink, Audit: keeps && set.History.Audit > 0,
+		UsedUp: d.noteUsedUp, History: d.stores.sink, Audit: keeps && set.History.Audit > 0,
 		Status: d.status, Events: d.events, Metrics: d.metrics, Log: log, AccessLog: access,
 	})
 	d.http = d.server.HTTPServer()

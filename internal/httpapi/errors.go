@@ -119,7 +119,7 @@ func (s *Server) explain(c *Context, err error) *Problem {
 // noteBudget adds an event if the budget of a key has refused a take.
 func (s *Server) noteBudget(err *pool.FailedError) {
 	if err.Key != "" && s.UsedUp != nil {
-		s.UsedUp(err.Key, "")
+		s.UsedUp(err.Key, "", err.Spent, err.Until)
 	}
 }
 

@@ -100,8 +100,8 @@ type Deps struct {
 	Events    Events
 	Metrics   *Metrics
 	Log       *slog.Logger
-	UsedUp    func(scope, target string) // is called if the budget of a key refuses a take
-	AccessLog bool                       // log each request at level info; otherwise at level debug
+	UsedUp    pool.ToldUsedUp // is called if the budget of a key refuses a take
+	AccessLog bool            // log each request at level info; otherwise at level debug
 }
 
 // mostPictures is the maximum number of bodies with pictures in use at a replica, and mostStrangers that of bodies that

@@ -20,7 +20,7 @@ var (
 
 // equivalent lists the lines whose deletion changes nothing that anybody can see, with the reason.
 var equivalent = map[string]string{
-	"if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, '', near} end -- nobody waits for a turn": "there is nothing to delete then, and no turn to give",
+	"if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn": "there is nothing to delete then, and no turn to give",
 }
 
 // A scriptLine is a line with code of the head or of a script.

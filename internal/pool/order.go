@@ -34,9 +34,9 @@ var place = newScript("place", `
 -- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
 --      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants),
 --      then scope, per_hour, per_day, micros_per_day, micros_per_month for each budget
--- Reply {ok, now, next identity of wants, budgets of which 80 % are used: 2 x index, + 1 for the day}, or
+-- Reply {ok, now, next identity of wants}, or
 --       {enough | paused | permit | budget | brake, ms, text, kind of the brake, or what was spent of a budget in money}
-if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, '', {}} end -- a repetition, perhaps of an ended order
+if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
 local id, waiting = ARGV[2], redis.call('ZCARD', KEYS[7])
 local _, outliving = ageing(id, now + ARGV[8])
 if ARGV[11] == '0' and outliving + redis.call('ZCARD', KEYS[5]) >= ARGV[7] + waiting then
@@ -64,7 +64,7 @@ for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
     probes[#probes + 1] = {KEYS[i], math.max(now + b[2], rest)}
   end
 end
-local near, scope, opens, spent = {}, nil, 0, '' -- the full budget that opens last
+local scope, opens, spent = nil, 0, '' -- the full budget that opens last
 local function full(of, moment, text)
   if moment > opens then scope, opens, spent = of, moment, text end
 end
@@ -78,7 +78,6 @@ for i = 13, #KEYS do
     if limit > 0 and used >= limit then
       full(ARGV[at], redis.call('ZRANGEBYSCORE', KEYS[i], from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)[2] + span, '')
     end
-    if limit > 0 and 5 * (used + 1) >= 4 * limit then near[#near + 1] = 2 * (i - 13) + j - 1 end
   end
   local text, moment = overspent(ARGV[at], micros(ARGV[10]), ARGV[at + 3], ARGV[at + 4])
   if text then full(ARGV[at], moment, text) end
@@ -103,10 +102,10 @@ redis.call('SADD', KEYS[3], ARGV[1])
 redis.call('ZADD', '@replicas', 'NX', now, ARGV[4]) -- if it was buried meanwhile, the order is adopted all the same
 redis.call('HSET', KEYS[1], 'id', id, 'account', ARGV[3], 'owner', ARGV[4], 'state', 'p', 'placed', now,
   'facts', ARGV[9], 'price', ARGV[10])
-if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, '', near} end -- nobody waits for a turn
+if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn
 redis.call('ZREM', KEYS[10], id)
 redis.call('DEL', '@turn:' .. id)
-return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(ARGV[6]) and turn(ARGV[3]) or '', near}
+return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(ARGV[6]) and turn(ARGV[3]) or ''}
 `)
 
 // begin notes that the submit may leave. The owner alone may submit, once.
@@ -329,7 +328,6 @@ type Order struct {
 	Price       int64         // billionths of the currency; -1 = unknown
 	Unpooled    bool          // the depth does not count, and no other replica could place it: a picture
 	Budgets     []Budget
-	Target      string // for Config.Near
 }
 
 // The reasons of a RefusedError.
@@ -350,7 +348,7 @@ type RefusedError struct {
 }
 
 // Budget says which budget refused: the overall budget is used up.
-func (e *RefusedError) Budget() string { return usedUp(BudgetName(e.Text, "this target"), e.Kind) }
+func (e *RefusedError) Budget() string { return UsedUp(BudgetName(e.Text, "this target"), e.Kind) }
 
 // BudgetName names the budget of a scope within a sentence: the budget of owner qa@example.com.
 func BudgetName(scope, target string) string {
@@ -366,7 +364,12 @@ func BudgetName(scope, target string) string {
 	return "the budget of " + target
 }
 
-func usedUp(whose, spent string) string {
+// ToldUsedUp is told which budget refused an order of a target, or a take (of no target), what was spent of it (in money;
+// else ""), and when there is room again.
+type ToldUsedUp func(scope, target, spent string, opens time.Time)
+
+// UsedUp says that a budget is used up, and what was spent, unless that is "".
+func UsedUp(whose, spent string) string {
 	return strings.TrimSuffix(whose+" is used up: "+spent, ": ")
 }
 
@@ -386,10 +389,6 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	case err != nil:
 		return time.Time{}, "", err
 	case text(v[0]) == "ok":
-		near, _ := v[3].([]any)
-		for _, n := range near {
-			p.c.Near(o.Budgets[number(n)/2].Scope, o.Target, [2]time.Duration{time.Hour, 24 * time.Hour}[number(n)%2])
-		}
 		return time.UnixMilli(number(v[1])).UTC(), captcha.ID(text(v[2])), nil
 	}
 	return time.Time{}, "", &RefusedError{Reason: text(v[0]), After: span(v[1]), Text: text(v[2]), Kind: text(v[3])}

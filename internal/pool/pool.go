@@ -40,9 +40,6 @@ type Config struct {
 	// Changed is called after a script of this replica changed something about an identity, so that a
 	// decision is due. It must not block; nil = no decisions.
 	Changed func(captcha.ID)
-	// Near is called after each order that uses 80 % or more of a budget of a period, an hour or a day. It must not
-	// block; nil = nobody is told.
-	Near func(scope, target string, period time.Duration)
 }
 
 // Pool is the part of poold in Redis. It is safe for concurrent use.
@@ -72,9 +69,6 @@ func New(c Config) *Pool {
 	}
 	if c.Changed == nil {
 		c.Changed = func(captcha.ID) {}
-	}
-	if c.Near == nil {
-		c.Near = func(string, string, time.Duration) {}
 	}
 	p := &Pool{
 		Replica: c.Replica, c: c, tag: "{" + c.Prefix + "}:", closing: make(chan struct{}), compiled: map[*script]*redis.Script{},

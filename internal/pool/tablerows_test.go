@@ -307,9 +307,6 @@ var tables = map[string][]row{
 		{name: "the next identity has its turn", given: "ZADD permits:main now+9 x\nZADD wants:main 4 A 5 B\n", call: placed(nil)},
 		{name: "no permit is left for the next identity", given: "ZADD permits:main now+9 x now+9 y\nZADD wants:main 5 B\n", call: placed(nil)},
 		{name: "budgets count the order", given: "ZADD spend:all now-86400001 old now-3600000 x\n", call: placed(limited)},
-		{name: "budgets are near their end", given: "ZADD wants:main 5 B\nZADD spend:all now-80000000 v now-70000000 w now-9 x\n", call: placed(func(o *Order) {
-			o.Target, o.Budgets = "login", []Budget{{Scope: "all", PerHour: 3, PerDay: 5}, {Scope: "A", PerHour: 1}}
-		})},
 		{name: "the budget of an hour is used up", given: "ZADD spend:all now-1000 x now-500 y\n", call: placed(limited)},
 		{name: "the budget of a day is used up", given: "ZADD spend:all now-80000000 x now-70000000 y now-60000000 z\n", call: placed(limited)},
 		{name: "a price is reserved until the money of the day is spent", given: "HSET money:all:2026-01 01 8000 02 7010\nHSET money:all:2025-12 02 8000\n", call: placed(inMoney(10000, 20000))},
@@ -597,15 +594,11 @@ func placed(change func(o *Order)) func(p *Pool) any {
 		change(o)
 	}
 	return func(p *Pool) any {
-		near := ""
-		p.c.Near = func(scope, target string, period time.Duration) {
-			near += fmt.Sprintf(", near budget %s %s of %v", scope, target, period)
-		}
 		at, next, err := p.Place(context.Background(), o)
 		if err != nil {
 			return describe(err)
 		}
-		return fmt.Sprintf("placed at %d, next %q%s", at.UnixMilli(), next, near)
+		return fmt.Sprintf("placed at %d, next %q", at.UnixMilli(), next)
 	}
 }
 

@@ -194,6 +194,7 @@ type FailedError struct {
 	Until    time.Time `json:"until,omitzero"` // of an obstacle, on the clock of the replica that refused; zero = unknown
 	Reason   string    `json:"reason"`
 	Key      string    `json:"-"` // the scope of the caller's budget that is used up; "" = another obstacle
+	Spent    string    `json:"-"` // what was spent of the caller's budget: 2 of 1.5 a day spent
 }
 
 func (e *FailedError) Error() string {
@@ -385,7 +386,7 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 
 // keyBudget returns the error for a caller whose budget is used up.
 func keyBudget(c *Call, spent string, opens time.Duration) error {
-	return &FailedError{Obstacle: ReasonBudget, Until: time.Now().Add(opens), Reason: usedUp("the budget of this key", spent), Key: c.Budget.Scope}
+	return &FailedError{Obstacle: ReasonBudget, Until: time.Now().Add(opens), Reason: UsedUp("the budget of this key", spent), Key: c.Budget.Scope, Spent: spent}
 }
 
 // Affords returns the error that a take would return because the caller's budget is used up; nil = it is not.

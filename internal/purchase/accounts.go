@@ -310,21 +310,7 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 	var names []string
 	for _, a := range b.accounts.list() {
 		e, brake, silent := b.accounts.terms(a)
-		s := Status{Name: a.Name(), Brake: brake, Concurrency: e.Concurrency, Silent: silent}
-		s.State = provider.State{Kind: provider.StateOK, Balance: a.Balance()}
-		if brake.Brakes() {
-			s.State.Kind, s.State.Reason, s.State.Since, s.State.Until = provider.StateDown, brake.Reason, brake.Since, brake.Next
-			switch brake.Kind {
-			case string(pool.Busy), string(pool.Refused):
-				s.State.Kind = provider.StateBusy
-			case pool.BrakeAccount:
-				s.State.Code, _, _ = strings.Cut(brake.Reason, ": ")
-				if strings.HasPrefix(brake.Reason, "ERROR: ") { // 2captcha's codes of bans, such as ERROR: 1001
-					s.State.Code = brake.Reason[:min(len(brake.Reason), len("ERROR: 1001"))]
-				}
-				s.State.Fault, s.State.Remedy = a.Advice(s.State.Code)
-			}
-		}
+		s := Status{Name: a.Name(), State: stateOf(a, brake), Brake: brake, Concurrency: e.Concurrency, Silent: silent}
 		list, names = append(list, s), append(names, a.Name())
 	}
 	if counts, err := b.c.Pool.InFlight(ctx, names); err == nil {
@@ -333,6 +319,26 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 		}
 	}
 	return list
+}
+
+// stateOf returns the state of a provider whose key has a brake.
+func stateOf(p Provider, brake pool.Brake) provider.State {
+	s := provider.State{Kind: provider.StateOK, Balance: p.Balance()}
+	if !brake.Brakes() {
+		return s
+	}
+	s.Kind, s.Reason, s.Since, s.Until = provider.StateDown, brake.Reason, brake.Since, brake.Next
+	switch brake.Kind {
+	case string(pool.Busy), string(pool.Refused):
+		s.Kind = provider.StateBusy
+	case pool.BrakeAccount:
+		s.Code, _, _ = strings.Cut(brake.Reason, ": ")
+		if strings.HasPrefix(brake.Reason, "ERROR: ") { // 2captcha's codes of bans, such as ERROR: 1001
+			s.Code = brake.Reason[:min(len(brake.Reason), len("ERROR: 1001"))]
+		}
+		s.Fault, s.Remedy = p.Advice(s.Code)
+	}
+	return s
 }
 
 // ErrUnknownProvider means that no provider of the file has the name.
@@ -479,7 +485,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 			a.slowPolls = false
 		}
 		as.mu.Unlock()
-		b.announce(a.Name(), isDown(before), isDown(now), now)
+		b.announce(a, isDown(before), isDown(now), now)
 	}
 }
 
@@ -489,21 +495,21 @@ func isDown(brake pool.Brake) bool {
 }
 
 // announce logs that a provider went down or up.
-func (b *Buyer) announce(name string, was, is bool, brake pool.Brake) {
+func (b *Buyer) announce(a *account, was, is bool, brake pool.Brake) {
 	if was == is {
 		return
 	}
-	down := []any{"provider", name, "err", brake.Reason, "retry_at", brake.Next.UTC().Truncate(time.Second)}
+	down := []any{"provider", a.Name(), "err", brake.Reason, "retry_at", brake.Next.UTC().Truncate(time.Second)}
 	switch {
 	case !is:
-		b.c.Log.Info("provider is called again", "provider", name)
+		b.c.Log.Info("provider is called again", "provider", a.Name())
 	case brake.Kind == pool.BrakeAccount: // an operator must act
 		b.c.Log.Error("provider down: account fault", down...)
 	default:
 		b.c.Log.Warn("provider down: no proper answers", down...)
 	}
 	if b.c.ProviderChanged != nil {
-		b.c.ProviderChanged(name, is, brake.Reason)
+		b.c.ProviderChanged(a.Name(), is, stateOf(a, brake))
 	}
 }
 

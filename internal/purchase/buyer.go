@@ -21,6 +21,7 @@ import (
 	"poold/internal/crash"
 	"poold/internal/panics"
 	"poold/internal/pool"
+	"poold/internal/provider"
 	"poold/internal/purchase/signature"
 	"poold/internal/refill/choice"
 	"poold/internal/spool"
@@ -90,8 +91,8 @@ type Config struct {
 	// is cancelled earlier has an unknown outcome.
 	CallTime time.Duration
 	Pool     *pool.Pool
-	// ProviderChanged is called when a provider goes down, with the reason, or up. It must not block; nil = no observer.
-	ProviderChanged func(provider string, down bool, reason string)
+	// ProviderChanged is called when a provider goes down or up. It must not block; nil = no observer.
+	ProviderChanged func(name string, down bool, state provider.State)
 	// BalanceRead is called with each balance that was read. It must not block; nil = no observer.
 	BalanceRead func(provider string, balance float64)
 	Letters     string // folder of the dead letters
@@ -265,7 +266,7 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 	o.journal = pool.Order{
 		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: b.life(a.Timeout()), Depth: s.Depth,
 		Concurrency: e.Concurrency, Horizon: s.Horizon, Facts: string(text), Price: o.facts.Price, Unpooled: s.Image != nil,
-		Budgets: s.Budgets, Target: s.Target,
+		Budgets: s.Budgets,
 	}
 }
 

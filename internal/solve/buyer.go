@@ -28,14 +28,14 @@ type Buyer struct {
 
 	Pool   *pool.Pool
 	Log    *slog.Logger
-	UsedUp func(scope, target string) // is called if a budget refuses an order
+	UsedUp pool.ToldUsedUp // is called if a budget refuses an order
 }
 
 // Buy buys with the Orderer.
 func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
 	b.Orderer.Buy(ctx, s, func(next captcha.ID, err error) {
 		if refused := (*pool.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == pool.ReasonBudget {
-			b.UsedUp(refused.Text, s.Target)
+			b.UsedUp(refused.Text, s.Target, refused.Kind, time.Now().Add(refused.After))
 		}
 		if s.Guest && err != nil && ctx.Err() == nil {
 			b.tell(ctx, s, err)

@@ -111,7 +111,7 @@ func (w *World) Start() *Replica {
 		default:
 		}
 	}})
-	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: log, UsedUp: func(string, string) {}}
+	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: log, UsedUp: func(string, string, string, time.Time) {}}
 	db, err := redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: log})
 	if err != nil {
 		panic(err)

@@ -115,5 +115,5 @@ func (s *Server) router() http.Handler {
 // describe is GET /openapi.yaml: the description of the API. The description contains no data of the
 // daemon, so the route needs no key.
 func describe(c *Context) error {
-	return c.Blob(http.StatusOK, "application/yaml", openapi.Document())
+	return c.Blob(http.StatusOK, "application/yaml", openapi.Served())
 }

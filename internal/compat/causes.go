@@ -41,10 +41,10 @@ var (
 )
 
 // IsRefusal reports whether a repeated call would fail again until someone changes the call, the
-// key or the configuration.
+// key or the configuration, or until a pause, a full budget or an outage ends.
 func (c *Cause) IsRefusal() bool {
-	switch c.Code {
-	case Broken.Code, TooManyKeys.Code, NotReady.Code, Unsolvable.Code, NoSlot.Code:
+	switch c {
+	case Broken, TooManyKeys, NotReady, Unsolvable, NoSlot, StoreDown, Stopping:
 		return false
 	}
 	return true

@@ -57,13 +57,19 @@ func (s *Server) causeOf(c *Context, err error) *compat.Cause {
 		s.noteBudget(failed)
 	}
 	cause := compat.CauseOf(err)
+	if cause == compat.NoSlot && c.Target != nil {
+		if p := s.explainEmpty(c, &pool.EmptyError{}); p.Code != CodePoolEmpty {
+			cause = &compat.Cause{Code: cause.Code, Why: p.Detail}
+		}
+	}
 	if cause == compat.Broken {
 		s.Log.ErrorContext(c.Ctx(), "client's call failed", slog.String("route", c.Path()), slog.Any("err", err))
 	}
 	return cause
 }
 
-// logRefusal logs a refused call and the reason that the client got. It logs neither temporary conditions nor calls without a valid key.
+// logRefusal logs a refused call and the reason that the client got. It logs neither an empty pool and other passing
+// conditions nor calls without a valid key.
 func (s *Server) logRefusal(c *Context, cause *compat.Cause) {
 	if cause.IsRefusal() && c.Caller != nil && s.refusals(logKey(c, cause.Error())) {
 		s.Log.WarnContext(c.Ctx(), "client's call refused; correct the call, the key or the target",

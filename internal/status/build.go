@@ -443,10 +443,13 @@ func providersOf(states []purchase.Status, rows []choice.Row, set *targets.Set) 
 	for i, p := range states {
 		list[i] = Provider{
 			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason, Remedy: p.State.Remedy,
-			Since: stamp(p.State.Since), RetryAt: stamp(p.State.Until), Balance: p.State.Balance,
+			Since: stamp(p.State.Since), Balance: p.State.Balance,
 			InFlight: p.InFlight, Concurrency: p.Concurrency,
 			Callbacks: slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
 			Types:     []ProviderType{},
+		}
+		if time.Until(p.State.Until) > 0 { // a provider that no order needs is not tried
+			list[i].RetryAt = stamp(p.State.Until)
 		}
 		for _, r := range rows {
 			if r.Provider == p.Name {

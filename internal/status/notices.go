@@ -160,11 +160,11 @@ func (d *Document) announceTargets() {
 	for _, t := range first[:min(len(first), mostLines)] {
 		since, _ := time.Parse(timestamp, t.Since) // zero if it is unknown
 		who := names[t.Reason]
-		text := "target " + strings.Join(who[:min(len(who), mostLines)], ", ")
+		text := "no new tokens for " + strings.Join(who[:min(len(who), mostLines)], ", ")
 		if len(who) > mostLines {
 			text += fmt.Sprintf(" and %d more", len(who)-mostLines)
 		}
-		text += " gets no new tokens: " + t.Reason
+		text += ": " + t.Reason
 		if t.State == refill.Refused {
 			d.Alarms = append(d.Alarms, banner(since, d.at, text, "compare sitekey and page with the page, and correct the file"))
 		} else {
@@ -172,7 +172,7 @@ func (d *Document) announceTargets() {
 		}
 	}
 	if more := len(first) - mostLines; more > 0 {
-		d.Notices = append(d.Notices, fmt.Sprintf("Targets get no new tokens for %d more reasons: see their states", more))
+		d.Notices = append(d.Notices, fmt.Sprintf("No new tokens for other targets, for %d more reasons: see their states", more))
 	}
 }
 

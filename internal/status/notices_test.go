@@ -54,8 +54,8 @@ func TestAlarmsAndNotices(t *testing.T) {
 		"targets": {targets: []Target{
 			{Name: "a", State: "budget", Reason: "the overall budget is used up"}, {Name: "b", State: "budget", Reason: "the overall budget is used up"},
 			{Name: "c", State: "refused", Reason: "the service refuses", Since: "2026-01-02T03:00:00.000Z"}, {Name: "d", State: "starved", Reason: "busy"},
-		}, alarms: []string{"Since 03:00 UTC target c gets no new tokens: the service refuses; compare sitekey"},
-			notices: []string{"Target a, b gets no new tokens: the overall budget is used up; raise"}},
+		}, alarms: []string{"Since 03:00 UTC no new tokens for c: the service refuses; compare sitekey"},
+			notices: []string{"No new tokens for a, b: the overall budget is used up; raise"}},
 
 		"simulated":     {simulated: true, embedded: true, notices: []string{"The provider is simulated"}},
 		"embedded":      {embedded: true, notices: []string{"Redis is embedded"}},

@@ -47,7 +47,7 @@ func Start(t testing.TB) *Server {
 		_ = process.Process.Kill()
 		<-exited
 	})
-	testkit.Within(t, 30*time.Second, "the emulator of DynamoDB", func() bool {
+	testkit.Within(t, 2*time.Minute, "the emulator of DynamoDB", func() bool {
 		select {
 		case <-exited:
 			t.Fatalf("the emulator of DynamoDB ended:\n%s", output.String())

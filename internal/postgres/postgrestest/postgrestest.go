@@ -31,7 +31,7 @@ const Password = "canary-7f3e1c52"
 
 const (
 	superuser = "postgrestest"
-	patience  = 30 * time.Second
+	patience  = 2 * time.Minute
 )
 
 // Server is a PostgreSQL server. It stops when the test ends.

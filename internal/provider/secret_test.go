@@ -132,7 +132,7 @@ func TestClean(t *testing.T) {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}
-	if got := clean("is påsswörd good", 100, "påsswörd"); got != "is [redacted] good" {
-		t.Errorf("a secret that is not ASCII is shown as %q", got)
+	if got := clean("ERROR_KEY: key is påsswörd, okay", 100, "key", "påsswörd"); got != "ERROR_KEY: [redacted] is [redacted], okay" {
+		t.Errorf("a short secret, and one that is not ASCII, are shown as %q", got)
 	}
 }

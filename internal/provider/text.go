@@ -3,6 +3,7 @@ package provider
 import (
 	"math"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -16,8 +17,11 @@ func clean(text string, maxLength int, secrets ...captcha.Secret) string {
 	for _, s := range secrets {
 		// The text may contain the secret unchanged, form-encoded or cleaned by captcha.Printable.
 		for _, form := range []string{s.Reveal(), url.QueryEscape(s.Reveal()), captcha.Printable(s.Reveal())} {
-			if form != "" {
+			switch {
+			case len(form) > 5:
 				text = strings.ReplaceAll(text, form, "[redacted]")
+			case form != "": // only whole words: key is not replaced in ERROR_KEY
+				text = regexp.MustCompile(`\b`+regexp.QuoteMeta(form)+`\b`).ReplaceAllLiteralString(text, "[redacted]")
 			}
 		}
 	}

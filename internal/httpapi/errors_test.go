@@ -117,7 +117,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: CodeSolveRefused, detail: "wrong sitekey", retry: 1},
 		{name: "refused, tried in an hour", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey", Until: time.Now().Add(time.Hour)}, providers: []purchase.Status{busy}, code: CodeSolveRefused, retry: 3500},
 		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: CodeProviderDown, detail: "no money", retry: 55},
-		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: CodeProviderDown, detail: "solver is down: no money", retry: 55},
+		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: CodeProviderDown, detail: "solver is down (no money)", retry: 55},
 		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: CodeBudget, detail: "the hour is full", retry: 1},
 		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: CodePaused, retry: 1},
 		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: CodePoolEmpty, retry: 1},

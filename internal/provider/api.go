@@ -2,7 +2,6 @@ package provider
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"poold/internal/captcha"
@@ -48,12 +47,12 @@ type Error struct {
 	broken bool // the service gave no proper answer
 }
 
-// Error names the action, the code and the cause.
+// Error names the code and the cause.
 func (e *Error) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("%s fault %s: %v", e.Class, e.Code, e.Err)
+		return e.Code + ": " + e.Err.Error()
 	}
-	return fmt.Sprintf("%s fault %s", e.Class, e.Code)
+	return e.Code
 }
 
 // Unwrap returns the cause, such as a network error. It returns nil if the provider answered.

@@ -157,7 +157,7 @@ func bareRefusal(status int) (class Class, proves bool) {
 func (q query) proven(class Class, code, location string, delay time.Duration) *Error {
 	e := q.broken(code, nil, delay)
 	if e.Class, e.Unknown = class, false; class != Capacity {
-		e.broken, e.Err = false, errors.New("an HTTP status without a code of the protocol")
+		e.broken, e.Err = false, errors.New("the service sent no error code")
 	}
 	if to, err := url.Parse(location); err == nil && location != "" && class == Account {
 		to.User, to.RawQuery, to.Fragment = nil, "", ""

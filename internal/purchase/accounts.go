@@ -392,7 +392,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 		as.mu.Lock()
 		a.slowPolls = a.slowPolls || c.poll
 		as.mu.Unlock()
-		b.setBrake(ctx, a.key, pool.BrakeAccount, reasonOf(fault), max(accountEvery, fault.Delay), ago)
+		b.setBrake(ctx, a.key, pool.BrakeAccount, fault.Error(), max(accountEvery, fault.Delay), ago)
 		return
 	}
 	counts, failed := isProper(c.err)
@@ -421,7 +421,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 		if _, interval := a.Pace(""); c.poll {
 			every = max(every, 2*interval) // so that a poll in flight is the trial, not an order
 		}
-		b.setBrake(ctx, a.key, kind, "no proper answer: "+reasonOf(fault), every, ago)
+		b.setBrake(ctx, a.key, kind, "no proper answer: "+fault.Error(), every, ago)
 	case failed || !c.poll:
 	case known.Kind == pool.BrakePolls: // the answered poll ends an outage of polls
 		_, _ = b.c.Pool.Lift(context.WithoutCancel(ctx), a.Name(), a.key, ago) // without an answer, the next answered poll tries again
@@ -440,12 +440,6 @@ func isProper(err error) (counts, failed bool) {
 	}
 	isOurs := fault.Code == strings.ToLower(fault.Code)
 	return true, fault.Class == provider.Capacity && isOurs && fault.Code != "http_429"
-}
-
-// reasonOf returns the code and the cause of a fault, without its class.
-func reasonOf(fault *provider.Error) string {
-	_, reason, _ := strings.Cut(fault.Error(), " fault ")
-	return reason
 }
 
 // setBrake sets the brake of a key. Without an answer of Redis the next failed call tries again.

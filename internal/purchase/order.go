@@ -26,7 +26,7 @@ const (
 	// lookAgain is how soon a waiting order notices that its account has another key.
 	lookAgain = 3 * time.Second
 
-	outcomeUnknown = "the order's outcome is unknown"
+	outcomeUnknown = "gave no outcome"
 
 	// CodeTimeout is the code of an order that was not solved in time.
 	CodeTimeout = "TIMEOUT"
@@ -158,18 +158,18 @@ var ends = map[situation]ending{
 	{pool.Submitting, adopted}: {unknown: true},
 	{pool.Submitting, late}:    {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
-	{pool.Submitting, failed}:     {how: pool.Refused, answers: true, says: "the provider refused the task"},
-	{pool.Submitting, rejected}:   {how: pool.Hopeless, answers: true, says: "the provider rejects the parameters"},
-	{pool.Submitting, busy}:       {how: pool.Busy, says: "the provider takes no order now"},
-	{pool.Submitting, faulty}:     {how: pool.Fault, says: "the provider takes no order from this account"},
+	{pool.Submitting, failed}:     {how: pool.Refused, answers: true, says: "refused the task"},
+	{pool.Submitting, rejected}:   {how: pool.Hopeless, answers: true, says: "refuses the parameters"},
+	{pool.Submitting, busy}:       {how: pool.Busy, says: "takes no order now"},
+	{pool.Submitting, faulty}:     {how: pool.Fault, says: "takes no order from this account"},
 	{pool.Submitting, unanswered}: {unknown: true},
 
 	{pool.Unknown, late}: {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
 	// `says` is used here only if the script answers repeated.
-	{pool.Bought, solved}:      {how: pool.Solved, anyone: true, answers: true, says: "the provider sold it before"},
-	{pool.Bought, failed}:      {how: pool.Failed, answers: true, says: "the task brought no token"},
-	{pool.Bought, rejected}:    {how: pool.Hopeless, answers: true, says: "the provider rejects the parameters"},
+	{pool.Bought, solved}:      {how: pool.Solved, anyone: true, answers: true, says: "sold this token before"},
+	{pool.Bought, failed}:      {how: pool.Failed, answers: true, says: "brought no token"},
+	{pool.Bought, rejected}:    {how: pool.Hopeless, answers: true, says: "refuses the parameters"},
 	{pool.Bought, uncollected}: {how: pool.Lost, answers: true, says: outcomeUnknown},
 	{pool.Bought, late}:        {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 }
@@ -201,7 +201,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	}
 	f, reason := &o.facts, e.says
 	if reason != "" {
-		reason = f.Provider + ": " + reason
+		reason = "provider " + f.Provider + " " + reason
 	}
 	if n.err != nil {
 		reason += ": " + n.err.Error()

@@ -96,8 +96,7 @@ func TestBrakes(t *testing.T) {
 		if n := w.sold(login) - before; n < 80 || n > 125 {
 			t.Errorf("%d orders in 10 minutes, want one in 5 s", n)
 		}
-		same(t, "state", w.state(login), "starved the last orders failed or were refused, one try each 5s "+
-			"(has the sitekey changed?); the last: ERROR failed")
+		same(t, "state", w.state(login), "starved the last orders failed, so one is tried each 5s (has the sitekey changed?): ERROR failed")
 		w.set(func() { w.how = nil })
 		time.Sleep(10 * second)
 		same(t, "state after a solve", w.state(login), "ok")

@@ -77,8 +77,7 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case b.Brakes() && b.Kind == string(pool.Hopeless):
 		set(Refused, b.Reason, b.Since, b.Next)
 	case b.Brakes():
-		set(Starved, fmt.Sprintf("the last orders failed or were refused, one try each %v (has the sitekey changed?); "+
-			"the last: %s", b.Every, b.Reason), b.Since, b.Next)
+		set(Starved, fmt.Sprintf("the last orders failed, so one is tried each %v (has the sitekey changed?): %s", b.Every, b.Reason), b.Since, b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{}, time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
@@ -110,7 +109,7 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 			now.Queued = was.Queued
 		}
 	case refused.Reason == pool.ReasonBrake && !c.Brake.Brakes():
-		now.State, now.Reason = Starved, "no provider takes orders: "+refused.Text
+		now.State, now.Reason = Starved, "no provider takes orders now: "+refused.Text
 		now.Until = c.At.Add(refused.After).Round(time.Second)
 	}
 	if now.Since = was.Since; now.State != was.State {

@@ -38,8 +38,8 @@ func TestCauseOf(t *testing.T) {
 
 		"paused": {refill: refill.Status{State: refill.Paused, Reason: "paused by ops", Want: 3}, outage: outage, state: refill.Paused, reason: "paused by ops; `poold resume login` ends the pause"},
 
-		"refused":               {refill: refill.Status{State: refill.Refused, Reason: "bad"}, outage: outage, state: refill.Refused, reason: "the provider refuses this target: bad"},
-		"refused, with a retry": {refill: refill.Status{State: refill.Refused, Reason: "bad", Until: until}, state: refill.Refused, reason: "the provider refuses this target: bad; the next order is tried at 03:04:05 UTC, or at once after `poold resume login`"},
+		"refused":               {refill: refill.Status{State: refill.Refused, Reason: "bad"}, outage: outage, state: refill.Refused, reason: "bad"},
+		"refused, with a retry": {refill: refill.Status{State: refill.Refused, Reason: "bad", Until: until}, state: refill.Refused, reason: "bad; the next order is tried at 03:04:05 UTC, or at once after `poold resume login`"},
 		"budget":                {refill: refill.Status{State: refill.Budget}, outage: outage, state: refill.Budget, reason: "the budget is used up"},
 		"which budget":          {refill: refill.Status{State: refill.Budget, Reason: "the overall budget"}, state: refill.Budget, reason: "the overall budget"},
 

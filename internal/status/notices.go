@@ -31,9 +31,6 @@ const mostLines = 5
 // toldFor is how long the status tells that Redis lost its data.
 const toldFor = 24 * time.Hour
 
-// refusedPrefix begins the reason of a refused target.
-const refusedPrefix = "the provider refuses this target: "
-
 // CauseOf determines the cause from the refill status and the counts of a target. The argument
 // outageReason explains why all providers are down; "" = a provider is up. A pause has the highest
 // priority. The target's other causes come next, then the outage.
@@ -41,7 +38,7 @@ func CauseOf(t *targets.Target, refilling refill.Status, c *pool.Counts, outageR
 	state, reason := refilling.State, refilling.Reason
 	switch {
 	case state == refill.Refused:
-		if reason = refusedPrefix + reason; !refilling.Until.IsZero() {
+		if !refilling.Until.IsZero() {
 			reason += "; the next order is tried at " + refilling.Until.UTC().Format("15:04:05") + " UTC, or at once after " +
 				"`poold resume " + t.Name + "`"
 		}
@@ -115,7 +112,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	_, _, all := outage(providers)
 	for _, p := range providers {
 		if s := p.State; !s.Kind.Usable() {
-			cause := "provider " + p.Name + " " + cmp.Or(s.Fault, "is down") + " (" + s.Reason + ")"
+			cause := downText(p)
 			action := cmp.Or(s.Remedy, "poold tries again by itself, and at once after `poold probe "+p.Name+"`")
 			if all {
 				alarm(s.Since, cause, "nothing is bought", action)
@@ -195,6 +192,11 @@ func shortTime(t, at time.Time) string {
 	return t.Format(layout)
 }
 
+// downText says what a provider that is down does, such as "provider acme refuses the key (ERROR_KEY_DOES_NOT_EXIST)".
+func downText(p purchase.Status) string {
+	return "provider " + p.Name + " " + cmp.Or(p.State.Fault, "is down") + " (" + p.State.Reason + ")"
+}
+
 // outage reports whether all providers are down. It returns the reason, and when the first of them can be used again;
 // zero = unknown.
 func outage(providers []purchase.Status) (reason string, until time.Time, is bool) {
@@ -206,7 +208,7 @@ func outage(providers []purchase.Status) (reason string, until time.Time, is boo
 		if p.State.Kind.Usable() {
 			return "", time.Time{}, false
 		}
-		reasons = append(reasons, fmt.Sprintf("provider %s is %s: %s", p.Name, p.State.Kind, p.State.Reason))
+		reasons = append(reasons, downText(p))
 		if until.IsZero() || p.State.Until.Before(until) {
 			until = p.State.Until
 		}

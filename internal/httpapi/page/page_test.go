@@ -51,7 +51,7 @@ func TestPageShowsTheDocument(t *testing.T) {
 		"poold 1.2.3, started 2026-01-02 03:04:05 UTC. Redis: single", "No callbacks arrived for the last tasks",
 		"pools.yaml:12: server.listen changed", "pools.yaml:3: a poll each", "Healthy targets0 of 31 paused, 1 refused, 1 starved",
 		"Budget used1,234of 20,000 solves a day", "2 callbacks could not be stored", "solver busyno slot 3 of 20", "by callback",
-		"refusedthe provider refuses this target: <ERROR_GOOGLEKEY> & more", "20 threads of solver in use; raise concurrency; most tokens",
+		"refused<ERROR_GOOGLEKEY> & more", "20 threads of solver in use; raise concurrency; most tokens",
 		"3 of 4, 4 on order, 2 waiting", "pausedpaused by ops", "about 3.21 requests until a new order lands, so 4 tokens wanted; 1.2 %",
 		"Held back bycredit", "16 s (median), 19 s (90 of 100)", "103 requests: 97 hits, 2 waited, 1 missed", "Returned3 tokens",
 		"Bought115: 96 handed out, 5 expired, 2 failed, 1 lost, 6 flushed, 3 ready, 2 on order", "8 of 10 an hour, 77 of 500 a day",

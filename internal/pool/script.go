@@ -205,6 +205,11 @@ local function charge(scope, moment, amount)
   redis.call('PEXPIRE', '@money:' .. scope .. ':' .. month, 40 * 86400000)
 end
 
+-- plain formats micros as a decimal number: 4.99, 0.00001.
+local function plain(amount)
+  return (string.gsub(string.gsub(string.format('%.6f', amount / 1e6), '0+$', ''), '%.$', ''))
+end
+
 -- overspent returns what a scope has spent of a limit that leaves no room for an amount, and when the next UTC day or
 -- month begins; nil if there is room.
 local function overspent(scope, amount, per_day, per_month)
@@ -217,7 +222,7 @@ local function overspent(scope, amount, per_day, per_month)
     end
     if limit > 0 and sum + amount > limit then
       while i == 1 and string.sub(date(opens), 1, 7) == month do opens = opens + 86400000 end
-      return string.format('%.15g of %.15g a %s spent', sum / 1e6, limit / 1e6, i == 1 and 'month' or 'day'), opens
+      return plain(sum) .. ' of ' .. plain(limit) .. ' a ' .. (i == 1 and 'month' or 'day') .. ' spent', opens
     end
   end
 end

@@ -192,7 +192,7 @@ func TestTargetNamesAreStrict(t *testing.T) {
 func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for _, c := range []struct{ key, name, end string }{
-		{keyAll, "staging-lgoin", ": did you mean staging-login?"}, {keyAll, "CHECKOUT", ": did you mean checkout?"}, {keyAll, "other", "of this name"},
+		{keyAll, "staging-lgoin", "no target staging-lgoin: did you mean staging-login?"}, {keyAll, "CHECKOUT", ": did you mean checkout?"}, {keyAll, "other", "no target other"},
 		{keyStaging, "staging-sinup", ": did you mean staging-signup?"},
 		{keyAll, "%1b%5b31mcheckout", "of this name"}, {keyAll, strings.Repeat("checkout", 1250), "of this name"},
 	} {

@@ -71,6 +71,7 @@ type Sums struct {
 	Fresh, Ordered, Want        int
 	Hits, Outcomes, FiveMinutes int64 // FiveMinutes counts requests
 	Spent                       status.Money
+	Unpriced                    bool // some solves of today have no price
 }
 
 // Healthy returns the number of targets that work and that nobody need look at.
@@ -95,7 +96,7 @@ func (v *View) Sums(rows []Row) Sums {
 		}
 		s.Fresh, s.Ordered, s.Want = s.Fresh+r.Fresh, s.Ordered+r.InFlight, s.Want+r.Want
 		s.Hits, s.Outcomes = s.Hits+r.Hour.Hits, s.Outcomes+r.Outcomes()
-		s.Spent += max(0, r.Today(v.AsOf))
+		s.Spent, s.Unpriced = s.Spent+max(0, r.Today(v.AsOf)), s.Unpriced || r.Today(v.AsOf) < 0
 		for _, minute := range r.Hour.Minutes {
 			if minute.At > since {
 				s.FiveMinutes += minute.Requests

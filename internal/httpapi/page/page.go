@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"net/url"
 	"reflect"
 	"slices"
@@ -149,22 +150,24 @@ func (v *View) Columns() []string {
 	})
 }
 
-// Paid returns the known spend of all lines.
-func (v *View) Paid() (sum float64) {
+// Total returns the sum of a column of the spend, of its known values.
+func (v *View) Total(column string) (sum float64) {
 	for _, line := range v.Usage.Lines {
-		if spent, known := line["spent"].(float64); known {
-			sum += spent
+		if n, known := line[column].(float64); known {
+			sum += n
 		}
 	}
 	return sum
 }
 
-// Money formats an amount in the currency of the file. Amounts below 1 and those of the tab Money have four decimals, so
-// that rows add up.
+// Money formats an amount in the currency of the file. Amounts below 1 and those of the tab Money have four decimals or
+// two significant digits, so that rows add up.
 func (v *View) Money(amount any) string {
 	n, decimals := -1.0, 2
 	if billionths, is := amount.(status.Money); is {
-		n = float64(billionths) / 1e9
+		if n = float64(billionths) / 1e9; n < 0 {
+			return "no price"
+		}
 	} else if value := reflect.Indirect(reflect.ValueOf(amount)); value.IsValid() {
 		n = value.Float()
 	}
@@ -174,7 +177,7 @@ func (v *View) Money(amount any) string {
 	case n == 0:
 		return v.Currency.With("0")
 	case n < 1, v.Query.Get("tab") == "money":
-		decimals = 4
+		decimals = max(4, 1-int(math.Floor(math.Log10(n))))
 	}
 	whole, part, _ := strings.Cut(strconv.FormatFloat(n, 'f', decimals, 64), ".")
 	return v.Currency.With(count(whole) + "." + part)

@@ -140,7 +140,7 @@ func (s *story) run(b block) {
 		s.program(b, "python3")
 	case "js":
 		s.linkModules()
-		b.text = strings.ReplaceAll(b.text, "https://staging.example.com/my-login", s.site.URL)
+		b.text = strings.ReplaceAll(b.text, "https://my.example.com/login", s.site.URL)
 		s.program(b, "node")
 	}
 }

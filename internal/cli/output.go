@@ -68,12 +68,14 @@ func Printable(text string) string {
 
 // Amount formats an amount of money with two decimals. Amounts below 0.1 get two significant
 // digits.
-func Amount(x float64) string {
-	digits := 2.0
+func Amount(x float64) string { return decimal(x, 2) }
+
+// decimal formats a number with so many decimals, and with two significant digits if it is small.
+func decimal(x, decimals float64) string {
 	if x > 0 {
-		digits = max(digits, 1-math.Floor(math.Log10(x)))
+		decimals = max(decimals, 1-math.Floor(math.Log10(x)))
 	}
-	return fmt.Sprintf("%.*f", int(digits), x)
+	return fmt.Sprintf("%.*f", int(decimals), x)
 }
 
 // align writes rows of cells, which tabs separate, in columns.
@@ -125,8 +127,8 @@ func text(value any) string {
 	case nil:
 		return ""
 	case json.Number:
-		if f, err := value.Float64(); err == nil && len(value) > 8 && strings.Contains(value.String(), ".") {
-			return fmt.Sprintf("%.4f", f)
+		if f, err := value.Float64(); err == nil && (len(value) > 8 && strings.Contains(value.String(), ".") || strings.Contains(value.String(), "e-")) {
+			return decimal(f, 4)
 		}
 	}
 	return Printable(fmt.Sprint(value))
@@ -149,6 +151,10 @@ func listed(field string, columns ...string) format {
 		if len(list) > 0 {
 			printed = table(list, columns...)
 		}
+		isUnpriced := func(line any) bool { n, is := at(line, "unpriced"); return is && text(n) != "0" }
+		if slices.ContainsFunc(list, isUnpriced) {
+			printed += "orders that UNPRICED counts have no price: set price_per_1000 of their provider\n"
+		}
 		if of["incomplete"] == true {
 			printed += "some of them cannot be read; the daemon's log says which\n"
 		}
@@ -167,7 +173,7 @@ func summed(done string, names ...string) format {
 			line = Printable(subject) + ": " + done
 		}
 		for _, name := range names {
-			if value := text(of[name]); value != "" {
+			if value := text(of[name]); value != "" && value != "[]" {
 				line += "; " + strings.ReplaceAll(name, "_", " ") + " " + value
 			}
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,6 +108,12 @@ func (p Program) Root(c *Console) *cobra.Command {
 		group("dead-letters", "list or replay callbacks that a running daemon could not store", commandsOf(c, deadLetterCommands())...))
 	root.AddCommand(commandsOf(c, clientCommands())...)
 	root.AddCommand(p.Others(c)...)
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, words []string) error {
+		found, rest, err := root.Find(words)
+		return cmp.Or(err, cobra.NoArgs(found, rest))
+	}
 	return root
 }
 

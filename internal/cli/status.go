@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func newStatus(c *Console) *cobra.Command {
 		Use:   "status [GLOB]",
 		Short: "show a running daemon's status, problems first",
 		Long: "Shows a running daemon's status, problems first. GLOB selects targets by name; a single match is shown\n" +
-			"with all its figures. HITS and REQUESTS cover the last hour, SPENT today (UTC).",
+			"in detail. HIT RATE and REQUESTS cover the last hour, SPENT today (UTC).",
 		Example: "  poold status\n  poold status 'staging-*'\n  poold status --watch",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -79,16 +80,17 @@ func showStatus(ctx context.Context, c *Console, daemon *Client, glob string, as
 	switch {
 	case !asJSON && len(d.Targets) == 0 && glob != "":
 		return c.Print("no target matches; poold status lists all of them")
+	case !asJSON && len(d.Targets) == 1 && glob != "":
+		return c.Print(targetText(d, &d.Targets[0]))
 	case !asJSON:
-		return c.Print(statusText(d, glob != ""))
+		return c.Print(statusText(d))
 	}
 	text, err := json.Marshal(d)
 	return errors.Join(err, c.Print(string(text)))
 }
 
-// statusText formats the status: what is wrong, tables of providers and targets, and the state of the
-// daemon. If the user asked for targets by name and one matches, it shows all figures of this target.
-func statusText(d *status.Document, asked bool) string {
+// statusText formats the status: what is wrong, tables of providers, replicas and targets, and the state of the daemon.
+func statusText(d *status.Document) string {
 	of := objects([]*status.Document{d})[0].(map[string]any)
 	var text strings.Builder
 	say := func(line string) { text.WriteString(Printable(line) + "\n") }
@@ -112,12 +114,12 @@ func statusText(d *status.Document, asked bool) string {
 		}
 	}
 	if len(types) > 0 {
-		text.WriteString("\n" + table(types, "provider", "type", "share", "solved", "accepted", "LEAD=lead_p50_s", "cost"))
+		text.WriteString("\n" + table(types, "provider", "type", "share", "solved", "accepted", "LEAD S=lead_p50_s", "cost"))
+	}
+	if len(d.Replicas) > 0 {
+		text.WriteString("\n" + table(objects(d.Replicas), "REPLICA=id", "version", "SINCE=started_at", "address"))
 	}
 	text.WriteString("\n" + targetTable(d))
-	if asked && len(d.Targets) == 1 {
-		text.WriteString("\n" + align(pairs("", objects(d.Targets)[0])))
-	}
 	text.WriteString("\n" + summed("poold "+d.Version, "ready", "currency", "dead_letters")("", of) + "\n")
 	for _, part := range [][]string{
 		{"redis", "mode", "ok", "reason"},
@@ -148,17 +150,78 @@ func targetTable(d *status.Document) string {
 	if len(d.Targets) == 0 {
 		return "no target matches\n"
 	}
-	rows, causes := objects(d.Targets), ""
-	for i, t := range d.Targets {
-		row, today := rows[i].(map[string]any), status.Money(0)
-		if len(t.Days) > 0 && strings.HasPrefix(d.AsOf, t.Days[0].Date) {
-			today = t.Days[0].Spent
-		}
-		row["today"] = objects([]status.Money{today})[0]
+	rows, causes := []any{}, ""
+	for i := range d.Targets {
+		t, row := &d.Targets[i], targetRow(d, &d.Targets[i])
+		rows = append(rows, row)
 		if t.Reason != "" || len(t.Marks) > 0 || t.LimitedBy != "" {
 			causes += summed(t.State, "reason", "marks", "limited_by")(t.Name, row) + "\n"
 		}
 	}
-	return table(rows, "TARGET=name", "state", "fresh", "want", "warm", "ORDERS=in_flight", "waiting", "HITS=hour.hit_rate",
-		"REQUESTS=hour.requests", "LEAD=lead_time_s.p50", "SPENT=today") + causes
+	return table(rows, "TARGET=name", "state", "fresh", "want", "warm", "ORDERS=in_flight", "waiting", "hit_rate",
+		"REQUESTS=hour.requests", "LEAD=median", "SPENT=today") + causes
+}
+
+// targetRow returns the JSON object of a target with texts for the hit rate of the last hour, lead times, spend and budgets.
+func targetRow(d *status.Document, t *status.Target) map[string]any {
+	row, today := objects([]*status.Target{t})[0].(map[string]any), status.Money(0)
+	if len(t.Days) > 0 && strings.HasPrefix(d.AsOf, t.Days[0].Date) {
+		today = t.Days[0].Spent
+	}
+	row["today"], row["in_all"], row["currency"] = priced(today), priced(t.Spent), d.Currency
+	row["ready"], row["wanted"], row["takes"] = t.Fresh, t.Want, t.Hour.Requests
+	if row["hit_rate"] = ""; t.Hour.Hits+t.Hour.Waited+t.Hour.Misses > 0 {
+		row["hit_rate"] = fmt.Sprintf("%.0f%%", 100*t.Hour.HitRate)
+	}
+	row["median"], row["90_%_within"] = lead(t.LeadTime.P50), lead(t.LeadTime.P90)
+	if t.Budget != nil {
+		for _, u := range t.Budget.Uses("") {
+			used, limit := strconv.FormatFloat(u.Used, 'f', -1, 64), strconv.FormatFloat(u.Limit, 'f', -1, 64)
+			row[strings.Replace("per_"+u.Window, "per_money_", "money_per_", 1)] = used + " of " + limit
+		}
+	}
+	return row
+}
+
+// targetText formats a target as an operator reads it: the state with its cause, then a line for each subject.
+func targetText(d *status.Document, t *status.Target) string {
+	row, lines := targetRow(d, t), []string(nil)
+	for _, names := range [][]string{
+		{"when", "since", "retry_at"},
+		{"warnings", "marks", "failed_in_a_row", "limited_by"},
+		{"tokens", "ready", "wanted", "in_flight", "waiting"},
+		{"last hour", "takes", "hit_rate"},
+		{"takes", "requests", "hits", "waited", "misses"},
+		{"orders", "bought", "solved", "failed", "lost", "expired", "accepted", "rejected"},
+		{"spent", "today", "in_all", "currency"},
+		{"budget", "per_hour", "per_day", "money_per_day", "money_per_month"},
+		{"lead time", "median", "90_%_within"},
+	} {
+		if line, _ := strings.CutPrefix(summed("", names[1:]...)("", row), "; "); line != "" {
+			lines = append(lines, names[0]+"\t"+line)
+		}
+	}
+	for _, p := range d.Providers {
+		lines = append(lines, "provider\t"+Printable(strings.TrimSuffix(p.Name+" is "+p.State+": "+p.Reason, ": ")))
+	}
+	for _, f := range t.LastFailures {
+		lines = append(lines, "failed\t"+Printable(f.At+" "+f.Reason))
+	}
+	return Printable(strings.TrimSuffix(t.Name+" is "+t.State+": "+t.Reason, ": ")) + "\n" + align(lines)
+}
+
+// priced returns an amount of money, or that it is unknown.
+func priced(amount status.Money) any {
+	if amount < 0 {
+		return "no price, set price_per_1000"
+	}
+	return json.Number(amount.String())
+}
+
+// lead formats a lead time in seconds; "" = unknown.
+func lead(seconds float64) string {
+	if seconds == 0 {
+		return ""
+	}
+	return time.Duration(seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 }

@@ -58,7 +58,7 @@ func TestStatusOfSome(t *testing.T) {
 		for i := range document.Targets {
 			names = append(names, document.Targets[i].Name)
 		}
-		if err != nil || document.Version != "1.2.3" || !slices.Equal(names, c.names) || strings.Contains(printed, "\nlead_time_s.p90 ") != c.all {
+		if err != nil || document.Version != "1.2.3" || !slices.Equal(names, c.names) || strings.Contains(printed, "\ntokens ") != c.all {
 			t.Errorf("%s: %v %v\n%s", args, err, names, printed)
 		}
 		if strings.ContainsFunc(printed, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {

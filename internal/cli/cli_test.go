@@ -132,9 +132,9 @@ func TestCommands(t *testing.T) {
 	text, err := os.ReadFile("testdata/commands.yaml")
 	testkit.NoError(t, err)
 	var list []struct {
-		Args, Asked, Printed string
-		Answer               *string
-		Status, Code         int
+		Args, Asked, Printed, Note string
+		Answer                     *string
+		Status, Code               int
 	}
 	testkit.NoError(t, yaml.Unmarshal(text, &list))
 	today := time.Now().UTC().Format(time.DateOnly)
@@ -144,7 +144,7 @@ func TestCommands(t *testing.T) {
 			answers = map[string]string{"": *c.Answer}
 		}
 		c.Asked, c.Printed = strings.ReplaceAll(c.Asked, "TODAY", today), strings.ReplaceAll(c.Printed, "X300", strings.Repeat("x", 300))
-		header := http.Header{"Content-Type": {"text/csv"}, "Link": {`<?cursor=CUR&limit=1>; rel="next"`}, "Retry-After": {"7\u009b"}}
+		header := http.Header{"Content-Type": {"text/csv"}, "Link": {`<?cursor=CUR&limit=1>; rel="next"`}, "Retry-After": {"7\u009b"}, "Poold-Note": {c.Note}}
 		d := &daemon{answers: answers, status: c.Status, header: header}
 		code, stdout, stderr := d.run(t, args...)
 		if asked := strings.Join(d.asked, ", "); code != c.Code || asked != c.Asked || !matches(stdout+stderr, c.Printed) {

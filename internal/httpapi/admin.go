@@ -19,6 +19,9 @@ import (
 	"poold/internal/targets"
 )
 
+// headerNote is the header in which a resume says that it changed nothing.
+const headerNote = "Poold-Note"
+
 // pause is POST /pool/{target}/pause: all replicas stop buying for the identity of the target.
 // Tokens are still handed out, and orders in flight still land.
 func (s *Server) pause(c *Context) error {
@@ -50,9 +53,17 @@ func (s *Server) resume(c *Context) error {
 	if halted := c.Target.Halted(); halted != "" {
 		return NewProblem(CodePausedInFile, halted+"; remove the key there to resume")
 	}
-	tried, err := s.Pool.Resume(c.Ctx(), c.Target.ID)
+	before, err := s.Look(c.Ctx(), c.Target)
 	if err != nil {
 		return err
+	}
+	tried, err := s.Pool.Resume(c.Ctx(), c.Target.ID)
+	switch {
+	case err != nil:
+		return err
+	case !before.Brake.IsPaused() && !tried:
+		c.Response().Header().Set(headerNote, "it was not paused")
+		return c.NoContent(http.StatusNoContent)
 	}
 	text := "Buying for target " + c.Target.Name + " was resumed."
 	return s.finishChange(c, events.TargetResumed, text, "target resumed", slog.Bool("tried_at_once", tried))

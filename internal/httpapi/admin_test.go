@@ -35,6 +35,9 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	if s := state("staging-login"); !strings.Contains(s, `"state":"ok"`) {
 		t.Errorf("right after a resume: %s", s)
 	}
+	if a := d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)); a.status != 204 || a.header.Get(headerNote) != "it was not paused" {
+		t.Errorf("a second resume: %d %v", a.status, a.header)
+	}
 	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"2h","reason":"the page changes"}`), isJSON, bearer(keyAll)).check(t, "a limited pause", 204)
 	for _, line := range []string{
 		`"msg":"target paused","target":"staging-login","key":"all"}`, // no zero time
@@ -53,7 +56,7 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	}
 	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
 	checkProblem(t, "paused in the file", a, 409, CodePausedInFile, "checkout")
-	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.countCalls("pause", "resume") != 5 {
+	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.countCalls("pause", "resume") != 6 {
 		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
 	d.stock.redis.SetDown(true)

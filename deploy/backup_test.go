@@ -33,9 +33,7 @@ type state struct {
 
 func (w *watched) state(target string) (s state) {
 	w.Helper()
-	if err := json.Unmarshal([]byte(w.call(http.StatusOK, "GET", "/pool/"+target, "")), &s); err != nil {
-		w.Fatal(err)
-	}
+	testkit.NoError(w, json.Unmarshal([]byte(w.call(http.StatusOK, "GET", "/pool/"+target, "")), &s))
 	return s
 }
 
@@ -64,9 +62,7 @@ func keysOf(t testing.TB, address, pattern string) []string {
 	client := redis.NewClient(&redis.Options{Addr: address})
 	defer func() { _ = client.Close() }()
 	keys, err := client.Keys(t.Context(), pattern).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return keys
 }
 
@@ -105,9 +101,7 @@ func TestRestore(t *testing.T) {
 	if err := <-w.Ended; err == nil {
 		t.Fatal("a killed poold ends without an error")
 	}
-	if err := process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, process.Kill())
 
 	server = redistest.Server(t, "--appendonly", "yes")
 	redistest.Do(t, server, "SET", "{captcha}:other", "of a former life")

@@ -41,9 +41,7 @@ func loadManifests(t *testing.T) *manifests {
 	}
 	for text := range strings.SplitSeq(read(t, "kubernetes.yaml"), "---\n") {
 		var kind meta.TypeMeta
-		if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, yaml.Unmarshal([]byte(text), &kind))
 		name := kind.APIVersion + " " + kind.Kind
 		if kinds[name] == nil {
 			t.Fatalf("kubernetes.yaml has an unknown or second object %q", name)
@@ -65,9 +63,7 @@ func mounted(t *testing.T, folder string, data map[string]string, group int64, m
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 	before, _ := os.Readlink(filepath.Join(folder, "..data")) // "" at first
 	version, err := os.MkdirTemp(folder, "..")

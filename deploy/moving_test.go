@@ -26,9 +26,7 @@ func expiries(t *testing.T, servers ...string) map[string]time.Duration {
 	for _, server := range servers {
 		for _, key := range keysOf(t, server, "*captcha*:*") {
 			left, err := strconv.Atoi(redistest.Do(t, server, "PTTL", key))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if left == -1 || left > int(time.Minute.Milliseconds()) { // -2: it expired meanwhile
 				all[key] = time.Duration(left) * time.Millisecond
 			}
@@ -127,9 +125,7 @@ func (w *watched) kept(mode string) {
 
 func (w *watched) stop() {
 	w.Helper()
-	if err := w.Stop(); err != nil {
-		w.Fatal(err)
-	}
+	testkit.NoError(w, w.Stop())
 }
 
 // section returns the section `redis` on a page of the docs that has the text, with other addresses.

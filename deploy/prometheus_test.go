@@ -17,6 +17,7 @@ import (
 
 	"poold/internal/daemontest"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // rule is a recording or an alert rule of prometheus/rules.yaml.
@@ -53,17 +54,13 @@ func parse(t *testing.T, path string, into any) {
 func read(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return string(text)
 }
 
 func write(t testing.TB, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"poold/internal/daemontest"
+	"poold/internal/testkit"
 )
 
 // Every file of the Debian package exists, or scripts/release makes it. The package has each of the
@@ -27,9 +28,7 @@ func TestPackageSources(t *testing.T) {
 		Contents []struct{ Src string }
 		Scripts  map[string]string
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "nfpm.yaml")), &config); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, yaml.Unmarshal([]byte(read(t, "nfpm.yaml")), &config))
 	release := strings.ReplaceAll(read(t, "../scripts/release"), `${platform/\//_}`, "linux_${ARCH}")
 	for _, c := range config.Contents {
 		if strings.HasPrefix(c.Src, "build/") {
@@ -83,9 +82,7 @@ func TestReleaseRules(t *testing.T) {
 	t.Parallel()
 	// A git that finds a changed file, so that a release stops at the last rule.
 	folder := t.TempDir()
-	if err := os.WriteFile(folder+"/git", []byte("#!/bin/sh\necho ' M changed.go'\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(folder+"/git", []byte("#!/bin/sh\necho ' M changed.go'\n"), 0o700))
 	newest := regexp.MustCompile(`(?m)^## (\d\S*)`).FindStringSubmatch(read(t, "../CHANGELOG.md"))
 	if newest == nil {
 		t.Fatal("the changelog has no version")
@@ -116,9 +113,7 @@ func TestReleaseRules(t *testing.T) {
 func TestLicenses(t *testing.T) {
 	t.Parallel()
 	info, err := buildinfo.ReadFile(daemontest.Binary(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	command := exec.Command("../scripts/licenses", runtime.GOOS+"/"+runtime.GOARCH)
 	output, err := command.CombinedOutput()
 	if err != nil {

@@ -131,9 +131,7 @@ type backend struct {
 func (b *balancer) watch(address string) {
 	b.t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.NoError(b.t, err)
 	r := &backend{url: u}
 	r.up.Store(true)
 	b.replicas = append(b.replicas, r)

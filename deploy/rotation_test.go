@@ -33,9 +33,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Close() })
 	acl := func(rule ...any) {
 		t.Helper()
-		if err := admin.Do(t.Context(), append([]any{"acl", "setuser", "poold"}, rule...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, admin.Do(t.Context(), append([]any{"acl", "setuser", "poold"}, rule...)...).Err())
 	}
 	acl("on", ">first-password", "~*", "&*", "+@all")
 	server := postgrestest.Start(t)
@@ -136,9 +134,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	applied("the password", func() { write("redis", "second-password") })
 	acl("<first-password")
 	// Ends the connections with the first password one by one, as their age would.
-	if err := admin.Do(t.Context(), "client", "kill", "user", "poold", "skipme", "yes").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, admin.Do(t.Context(), "client", "kill", "user", "poold", "skipme", "yes").Err())
 	for before := served.Load(); served.Load() < before+40; {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -162,13 +158,9 @@ func TestRotationUnderLoad(t *testing.T) {
 		}
 	})
 	connection, err := tls.Dial("tcp", p.URL[len("https://"):], &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	wanted, err := tls.LoadX509KeyPair(filepath.Join(second, "cert.pem"), filepath.Join(second, "key.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !connection.ConnectionState().PeerCertificates[0].Equal(wanted.Leaf) {
 		t.Error("poold serves the first certificate")
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"poold/internal/daemontest"
+	"poold/internal/testkit"
 )
 
 const unitFile = "systemd/poold.service"
@@ -43,9 +44,7 @@ func TestUnit(t *testing.T) {
 	text := strings.ReplaceAll(read(t, unitFile), "/usr/bin/poold", daemontest.Binary(t))
 	verify := func(text string) (string, error) {
 		path := filepath.Join(t.TempDir(), "poold.service")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		output, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", path).CombinedOutput()
 		return string(output), err
 	}
@@ -132,9 +131,7 @@ func checkFlags(t *testing.T, args []string) {
 func seconds(t *testing.T, text string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return d
 }
 

@@ -22,9 +22,7 @@ func cuttable(t *testing.T) (address string, network *toxiproxy.Proxy) {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	network = toxiproxy.NewProxy(server, "redis", "127.0.0.1:0", redistest.Server(t))
-	if err := network.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, network.Start())
 	t.Cleanup(network.Stop)
 	return "redis://" + network.Listen, network
 }
@@ -33,9 +31,7 @@ func cuttable(t *testing.T) (address string, network *toxiproxy.Proxy) {
 func letters(t *testing.T, w *world) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(w.letters, "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return files
 }
 
@@ -73,9 +69,7 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 	}
 	p.Signal(syscall.SIGKILL)
 	p.waitForDeath(5 * time.Second)
-	if err := network.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, network.Start())
 	p = w.start(t)
 	w.atRest(t, p, 20*time.Second)
 	if left := letters(t, w); len(left) != 0 {

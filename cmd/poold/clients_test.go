@@ -99,9 +99,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 	p, service, _ := startForClients(t, "clients")
 	client := api2captcha.NewClient(clientKey)
 	base, err := url.Parse(p.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	client.BaseURL, client.PollingInterval = base, 0
 	var lastID string
 	for name, request := range map[string]api2captcha.Request{
@@ -132,9 +130,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 	}
 	picture := []byte("\x89PNG\r\n\x1a\nof a test")
 	file := filepath.Join(t.TempDir(), "picture.png")
-	if err := os.WriteFile(file, append(picture, '2'), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, append(picture, '2'), 0o600))
 	client.PollingInterval = 1
 	for _, normal := range []api2captcha.Normal{{Base64: base64.StdEncoding.EncodeToString(picture)}, {File: file, CaseSensitive: true, MinLen: 2}} {
 		if text, id, err := client.Solve(normal.ToRequest()); err != nil || text == "" {
@@ -222,16 +218,12 @@ func TestTasksSurviveAKill(t *testing.T) {
 func sendAsOperator(t *testing.T, method, address, key string, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusNoContent {
 		t.Fatalf("%s %s: %s, %v", method, address, response.Status, err)
 	}

@@ -269,9 +269,7 @@ func configOK(t *testing.T, p *process) bool {
 
 func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // With only the shipped file, poold serves simulated tokens, and the client commands work with this

@@ -244,15 +244,11 @@ func (p *process) readRecords(status string) (lines int, cost float64) {
 	p.t.Helper()
 	for query := "?limit=100&status=" + status; ; {
 		request, err := http.NewRequest(http.MethodGet, p.URL+"/history/orders"+query, nil)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testkit.NoError(p.t, err)
 		request.Header.Set("Authorization", "Bearer "+p.key)
 		request.Header.Set("Accept", "text/csv")
 		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		testkit.NoError(p.t, err)
 		text, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
 		if err != nil || answer.StatusCode != http.StatusOK {

@@ -79,9 +79,7 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	if n := l.served.Load(); n != before {
 		t.Errorf("%d tokens were handed out without Redis", n-before)
 	}
-	if err := network.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, network.Start())
 	testkit.Within(t, 20*time.Second, "tokens to be handed out again", func() bool { return l.served.Load() > before })
 	p.tells(events.RedisUp)
 	end()

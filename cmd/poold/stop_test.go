@@ -25,13 +25,9 @@ type connection struct {
 func connect(t *testing.T, p *process) connection {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	return connection{t, conn, bufio.NewReader(conn)}
 }
 
@@ -48,9 +44,7 @@ func (c connection) send(path string) {
 func (c connection) read() (status int, last bool) {
 	c.t.Helper()
 	response, err := http.ReadResponse(c.answers, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.NoError(c.t, err)
 	defer func() { _ = response.Body.Close() }()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		c.t.Fatal(err)

@@ -67,13 +67,9 @@ providers: [{name: p, url: "https://s.example.com", key: k}]
 targets: {a: {type: turnstile, sitekey: k, pageurl: "https://example.com/", owner: o}}
 `, port, cert, key, cert)
 	set, err := targets.Parse("pools.yaml", []byte(file), targets.References{File: os.ReadFile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	db, err := redisdb.Open(backend.RedisOptions(set.Redis, set.Redis.URL.Reveal(), slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = db.Close() }()
 	if _, err := db.Try(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "Redis keeps no append-only file") {
 		t.Error(err)

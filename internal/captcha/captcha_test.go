@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 // Identities that differ in one field have different IDs, even if all other fields are zero. The test
@@ -150,9 +152,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 	fmt.Fprintln(&printed, value, value.Key, fmt.Errorf("err %w %v", fmt.Errorf("x"), value.Key))
 	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	printed.Write(text)
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&printed, nil), slog.NewJSONHandler(&printed, nil)} {
 		slog.New(handler).Info("x", "key", value.Key, "values", value)

@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/cli"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // runCheck runs `poold check` on a file with this text. In the output it replaces the file's path by
@@ -16,9 +17,7 @@ import (
 func runCheck(t *testing.T, text string, flags ...string) (printed string, err error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	var out strings.Builder
 	command := Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: &out, Stderr: &out})
 	command.SilenceErrors, command.SilenceUsage = true, true
@@ -96,9 +95,7 @@ func TestTargetLine(t *testing.T) {
 	} {
 		set, err := targets.Parse("pools.yaml", []byte("redis: {url: 'redis://h'}\n"+c.head+
 			"targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://e.com/', owner: q, "+c.keys+"}\n"), targets.References{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		class, text := targetLine(set, &set.Targets[0])
 		if got := class + ": " + text; got != c.want {
 			t.Errorf("%s: got\n%swant\n%s", strings.TrimSpace(c.keys), got, c.want)

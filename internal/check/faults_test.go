@@ -15,6 +15,7 @@ import (
 	"poold/internal/cli"
 	"poold/internal/history/dynamotest"
 	"poold/internal/provider/simulatedtest"
+	"poold/internal/testkit"
 )
 
 const target = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
@@ -23,9 +24,7 @@ const target = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://e
 func run(ctx context.Context, t *testing.T, out io.Writer, text string, args ...string) error {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pools.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	command := check.Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: out, Stderr: out})
 	command.SilenceErrors, command.SilenceUsage = true, true
 	command.SetArgs(append(args, "--config", path))

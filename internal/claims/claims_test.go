@@ -274,9 +274,7 @@ func testAllAreWoken(t *testing.T, w *world) {
 				_, ended := c.End(t.Context(), key, claim.Fence, claims.End{})
 				err = errors.Join(err, ended)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return !slices.ContainsFunc(w.woken[:], func(of *sync.Map) bool { _, is := of.Load(key[0]); return !is })
 		})
 	}

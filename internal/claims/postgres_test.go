@@ -37,9 +37,7 @@ func openPostgres(t *testing.T, address, prefix string, limit time.Duration, log
 		log = &testkit.Log{}
 	}
 	db, err := postgres.Open(address, postgres.Options{Log: log.Logger(), Limit: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
 	if err := db.Migrate(t.Context()); err != nil && !errors.Is(err, postgres.ErrDown) { // Listen may come later
 		t.Fatal(err)

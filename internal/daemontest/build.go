@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"poold/internal/provider/simulatedtest"
+	"poold/internal/testkit"
 )
 
 // builds is the folder of the built program. It exists until all tests have ended.
@@ -44,9 +45,7 @@ func build(program string) (string, error) {
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := poold()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return path
 }
 

@@ -57,9 +57,7 @@ func Start(t testing.TB, o Options) *Process {
 	}
 	if o.File == "" {
 		o.File = filepath.Join(t.TempDir(), "pools.yaml")
-		if err := os.WriteFile(o.File, []byte(o.Config), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(o.File, []byte(o.Config), 0o600))
 	}
 	if o.Client == nil {
 		o.Client = &http.Client{Transport: Checking(http.DefaultTransport)}
@@ -80,9 +78,7 @@ func Start(t testing.TB, o Options) *Process {
 	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH")}, o.Env...)
 	p.command.Dir = t.TempDir()
 	p.command.Stdout, p.command.Stderr = p.Output, p.Output
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, p.command.Start())
 	go func() { ended <- p.command.Wait() }()
 	t.Cleanup(func() {
 		_ = p.command.Process.Kill()
@@ -110,9 +106,7 @@ func Start(t testing.TB, o Options) *Process {
 // Signal sends a signal to poold.
 func (p *Process) Signal(which syscall.Signal) {
 	p.t.Helper()
-	if err := p.command.Process.Signal(which); err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, p.command.Process.Signal(which))
 }
 
 // Stop sends SIGTERM, waits for the end of the process, and returns its error.
@@ -140,12 +134,8 @@ func (p *Process) Write(text string) {
 // ReplaceFile replaces a file in one step, by a rename.
 func ReplaceFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path+".new", []byte(text), 0o600))
+	testkit.NoError(t, os.Rename(path+".new", path))
 }
 
 // Call sends a request with the key of the Options, and returns the status code and the body of the
@@ -153,9 +143,7 @@ func ReplaceFile(t testing.TB, path, text string) {
 func (p *Process) Call(method, path, body string) (status int, answer string) {
 	p.t.Helper()
 	status, answer, err := p.Try(method, path, body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, err)
 	return status, answer
 }
 

@@ -14,9 +14,7 @@ import (
 func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 	log := new(testkit.Log)
 	port, err := Listen(context.Background(), "127.0.0.1:0", 2, log.Logger())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	accepted := make(chan *Conn)
 	go func() {
 		defer close(accepted)
@@ -31,9 +29,7 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 	dial := func() net.Conn {
 		t.Helper()
 		conn, err := net.Dial("tcp", port.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}

@@ -24,6 +24,7 @@ import (
 	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 var (
@@ -89,9 +90,7 @@ func newModel(t *testing.T, seed int) *model {
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: m.addrs})
 		t.Cleanup(func() { _ = cluster.Close() })
 		master, err := cluster.MasterForKey(t.Context(), "{m}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		m.plain = master
 	}
 	t.Cleanup(func() { _ = m.plain.Close() })

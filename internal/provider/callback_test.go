@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 const token = "03AFcWeA4711-the-token_of.a|task"
@@ -17,9 +18,7 @@ const token = "03AFcWeA4711-the-token_of.a|task"
 func valuesOf(t testing.TB, query string) url.Values {
 	t.Helper()
 	v, err := url.ParseQuery(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return v
 }
 

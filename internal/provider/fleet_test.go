@@ -26,6 +26,7 @@ import (
 	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // fleet is a simulated service and its replicas in a bubble. Clients, Redis scripts and workers are
@@ -184,9 +185,7 @@ func (f *fleet) count(action simulatedtest.Action, since time.Time) (n int) {
 func (f *fleet) counts(r *replica, t targets.Target) pool.Counts {
 	f.t.Helper()
 	c, err := r.pool.Look(f.t.Context(), pool.Query{ID: t.ID, Margin: t.Margin})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	return c
 }
 

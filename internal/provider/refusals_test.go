@@ -13,6 +13,7 @@ import (
 	"poold/internal/provider"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // maxPerMinute is the maximum number of submits of a target per minute while all submits fail. The
@@ -188,9 +189,7 @@ func TestReplicasShareAFault(t *testing.T) {
 		}
 		// After topping up the account, an operator probes the provider.
 		f.service.SetFaults()
-		if err := f.all[1].buyer.Probe(t.Context(), "main"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, f.all[1].buyer.Probe(t.Context(), "main"))
 		f.advance(30 * time.Second)
 		for n, r := range f.all {
 			if s := f.provider(r).State; s.Kind != provider.StateOK {

@@ -14,6 +14,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/testkit"
 )
 
 // keyed returns a provider with a key of the same account, and its entry.
@@ -223,9 +224,7 @@ func TestAnAccountFault(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		f.set(func() { broken = false })
-		if err := two.Probe(t.Context(), "main"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, two.Probe(t.Context(), "main"))
 		two.mustBuy(spec())
 		time.Sleep(2 * second)
 		one.mustBuy(spec())

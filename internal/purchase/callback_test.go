@@ -211,15 +211,11 @@ func TestDeadLetters(t *testing.T) {
 		dead.kill()
 		for i := range 2 {
 			back := request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i))
-			if err := dead.Callback(t.Context(), back); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dead.Callback(t.Context(), back))
 		}
 		_ = one.Callback(t.Context(), request(f.requests[1].Pingback, "id=main2&code=ERROR_CAPTCHA_UNSOLVABLE"))
 		next := purchase.New(purchase.Config{Pool: one.pool, Letters: dead.folder, Observer: one, Log: one.log.Logger()})
-		if err := next.OpenDeadLetters(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, next.OpenDeadLetters())
 		done, err := next.Replay(t.Context())
 		if err != nil || fmt.Sprint(done) != "map[dropped:1 replayed:1]" {
 			t.Errorf("%+v %v", done, err)
@@ -232,9 +228,7 @@ func TestDeadLetters(t *testing.T) {
 		r := w.replica("r1", e)
 		r.mustBuy(spec())
 		w.setDown(true)
-		if err := r.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, r.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF")))
 		time.Sleep(201 * second)
 		done, err := r.Replay(t.Context())
 		if err != nil || r.DeadLetterCount() != 0 || !strings.Contains(r.counted(), "dead_letter main expired") {

@@ -101,9 +101,7 @@ func (w *world) replica(name string, entries ...purchase.Entry) *replica {
 	})
 	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
 	r.SetProviders(entries)
-	if err := r.OpenDeadLetters(); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.NoError(w.t, r.OpenDeadLetters())
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { _ = r.Run(ctx) })
@@ -124,9 +122,7 @@ func (r *replica) buy(s purchase.Spec) error {
 
 func (r *replica) mustBuy(s purchase.Spec) {
 	r.w.t.Helper()
-	if err := r.buy(s); err != nil {
-		r.w.t.Fatal(err)
-	}
+	testkit.NoError(r.w.t, r.buy(s))
 }
 
 // counted returns what was counted so far, sorted.

@@ -21,6 +21,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/testkit"
 )
 
 type fault = provider.Error
@@ -116,9 +117,7 @@ func TestEnds(t *testing.T) {
 			fmt.Fprintf(&text, "# %s\n", c.name)
 			for _, m := range w.db.XRange(t.Context(), "{p}:outbox:ends", "-", "+").Val() {
 				var p purchase.Purchase
-				if err := json.Unmarshal([]byte(fmt.Sprint(m.Values["row"])), &p); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, json.Unmarshal([]byte(fmt.Sprint(m.Values["row"])), &p))
 				after := func(at time.Time) string {
 					if at.IsZero() {
 						return "-"
@@ -152,15 +151,11 @@ func TestEnds(t *testing.T) {
 		})
 	}
 	if *update {
-		if err := os.WriteFile("testdata/ends.txt", []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile("testdata/ends.txt", []byte(text.String()), 0o600))
 		return
 	}
 	want, err := os.ReadFile("testdata/ends.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if text.String() != string(want) {
 		t.Errorf("the ends differ from testdata/ends.txt (-update writes it):\n%s", text.String())
 	}
@@ -277,9 +272,7 @@ func TestOrdersInFlight(t *testing.T) {
 		}
 		time.Sleep(3 * second)
 		list, err := two.OrdersInFlight(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		var got []string
 		for _, o := range list {
 			if o.Order == "" || o.ID != identity.ID() || o.Submitted.Before(o.Placed) || o.Identity.Sitekey != "0x4AAA" {
@@ -411,9 +404,7 @@ func TestRedisAway(t *testing.T) {
 			Name: "lost", ID: s.ID, Account: "main", Life: time.Hour, Concurrency: 9, Depth: 9, Budgets: s.Budgets,
 			Facts: `{"provider":"main","budgets":[{"Scope":"all"}]}`,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		time.Sleep(4 * second)
 		same(t, "in flight", w.inFlight("main"), 0)
 		same(t, "spend", w.spend(), 0)

@@ -19,6 +19,7 @@ import (
 	"poold/internal/redisdb/redistest"
 	"poold/internal/solve"
 	. "poold/internal/solve/solvetest"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -591,9 +592,7 @@ func TestStories(t *testing.T) {
 					t.Errorf("%d orders, want %d", w.Sold(), s.sold)
 				}
 				c, err := b.Pool.Look(t.Context(), pool.Query{ID: pool.Guests})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				n := c.Counters
 				counts := fmt.Sprint(n.Hits, n.Waited, n.Missed, n.Left, n.Replays, n.RefusedRequests)
 				if s.counts != "" && counts != s.counts {
@@ -610,9 +609,7 @@ func TestStories(t *testing.T) {
 // saved returns the savings of the day.
 func saved(t *testing.T, r *Replica) map[pool.SavingsSource]int64 {
 	totals, err := r.Pool.Totals(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return totals.Savings[0].BySource
 }
 

@@ -19,9 +19,7 @@ import (
 func listen(t *testing.T, name string) *net.UnixConn {
 	t.Helper()
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	return socket
 }
@@ -29,9 +27,7 @@ func listen(t *testing.T, name string) *net.UnixConn {
 // next returns the next message, or "" if none comes within the given time.
 func next(t *testing.T, socket *net.UnixConn, within time.Duration) string {
 	t.Helper()
-	if err := socket.SetReadDeadline(time.Now().Add(within)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, socket.SetReadDeadline(time.Now().Add(within)))
 	message := make([]byte, 4096)
 	n, err := socket.Read(message)
 	if err != nil {

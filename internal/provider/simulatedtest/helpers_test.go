@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -154,9 +156,7 @@ func newHTTPClient(timeout time.Duration) *http.Client {
 func fetch(t *testing.T, c *http.Client, address string) (int, string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	resp, err := c.Do(r)
 	if err != nil {
 		return 0, "", err

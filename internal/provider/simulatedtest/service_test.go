@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 func TestThreadCap(t *testing.T) {
@@ -91,9 +92,7 @@ func TestLedger(t *testing.T) {
 
 		text := get(t, s, "/ledger")
 		var l Ledger
-		if err := json.Unmarshal([]byte(text), &l); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, json.Unmarshal([]byte(text), &l))
 		sold := s.Sold()
 		for _, secret := range []string{"hunter2", sold[0].Token, "canary", encoded[20:60]} {
 			if strings.Contains(text, secret) {

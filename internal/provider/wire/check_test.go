@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // Each invalid submit is refused with the code of its protocol.
@@ -41,9 +42,7 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 		if row.legacy != "" {
 			fields := url.Values{"method": {"userrecaptcha"}, "googlekey": {"s"}, "pageurl": {page}}
 			more, err := url.ParseQuery(row.legacy)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			for name, value := range more {
 				fields[name] = value
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 const page = "https://staging.example.com/login"
@@ -215,14 +216,10 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 			}
 			for _, service := range []string{"captchaai", "2captcha", "generic"} {
 				form, err := LegacyForm(id, bytes, service)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				legacy := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
 				fields, err := CreateTask(id, bytes, "https://hook.example/", service)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				tasks := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}).Order
 				for protocol, o := range map[string]Order{"in_php": legacy, "create_task": tasks} {
 					if o.Identity != id || o.Bad != "" || o.Undone != nil || string(o.Image) != string(bytes) {
@@ -287,9 +284,7 @@ func TestServersReadTheNamesOfAllServices(t *testing.T) {
 	}
 	// The form contains the largest picture and captchaai's alternative field names.
 	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), "captchaai")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	form.Set("minLen", "9")
 	form.Set("maxLen", "9")
 	o := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order

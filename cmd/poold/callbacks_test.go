@@ -72,22 +72,16 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 	testkit.NoError(t, network.Start())
 	p = w.start(t)
 	w.atRest(t, p, 20*time.Second)
-	if left := letters(t, w); len(left) != 0 {
-		t.Errorf("%d letters are left", len(left))
-	}
+	testkit.Equal(t, "letters that are left", len(letters(t, w)), 0)
 	books := ledger(t, w.provider)
 	// One poll completes a callback, because the service leaves the user agent out of it.
 	if books.Totals.Submitted != depth || books.Totals.ByAction[simulatedtest.Poll] > depth {
 		t.Errorf("%d tasks bought for a depth of %d, %d polls", books.Totals.Submitted, depth, books.Totals.ByAction[simulatedtest.Poll])
 	}
 	for _, sale := range books.Sales {
-		if sale.Pinged != 1 {
-			t.Errorf("the callback of task %s was not answered with 200", sale.Task)
-		}
+		testkit.Equal(t, "answers with 200 to the callback of task "+sale.Task, sale.Pinged, 1)
 	}
-	if bought := p.balance(); bought != depth {
-		t.Errorf("poold counts %d bought", bought)
-	}
+	testkit.Equal(t, "bought by poold's count", p.balance(), depth)
 	if n := w.drain(t, p, map[string]bool{}); n < depth {
 		t.Errorf("%d tokens in stock", n)
 	}

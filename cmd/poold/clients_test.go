@@ -189,9 +189,7 @@ func TestTasksSurviveAKill(t *testing.T) {
 		dying.waitForDeath(5 * time.Second)
 	}
 	again := startPoold(t, p.Config, clientKey)
-	if got := again.poll(told); got != token {
-		t.Errorf("after the answer: %.60s, was %.60s", got, token)
-	}
+	testkit.Equal(t, "after the answer", again.poll(told), token)
 	seen := map[string]bool{token: true}
 	for what, id := range map[string]string{"between submit and poll": unpolled, "after the take": taken, "before the answer": noted} {
 		body, _, err := again.request(t.Context(), http.DefaultClient, "/res.php?action=get&key="+strangersKey+"&id="+id, "")
@@ -202,15 +200,11 @@ func TestTasksSurviveAKill(t *testing.T) {
 		if !strings.HasPrefix(got, "OK|SIMULATED.") || seen[got] {
 			t.Errorf("%s: %.60s", what, got)
 		}
-		if second := again.poll(id); second != got {
-			t.Errorf("%s: polled twice: %.60s, was %.60s", what, second, got)
-		}
+		testkit.Equal(t, what+", polled twice", again.poll(id), got)
 		seen[got] = true
 	}
 	testkit.Within(t, 20*time.Second, "one request for each task", func() bool { return again.target("ts").Hits == 4 })
-	if s := again.target("ts"); s.Requests != 4 {
-		t.Errorf("%d requests of 4 tasks", s.Requests)
-	}
+	testkit.Equal(t, "requests of 4 tasks", again.target("ts").Requests, 4)
 	again.balance()
 }
 

@@ -109,9 +109,7 @@ func TestEndToEnd(t *testing.T) {
 	// No caller took a token and no token has expired, so the number of bought tokens is the depth.
 	atRest := ledger(t, service)
 	for _, name := range []string{"login", "checkout"} {
-		if n := bought(atRest, identities[name]); n != 20 {
-			t.Errorf("%s: %d tokens were bought for a depth of 20", name, n)
-		}
+		testkit.Equal(t, "bought for "+name, bought(atRest, identities[name]), 20)
 	}
 
 	tokens := takeMany(t, p, 200, 20)
@@ -331,9 +329,7 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	stop()
 	select {
 	case code := <-served:
-		if code != cli.ExitDone {
-			t.Errorf("the daemon ended with %d", code)
-		}
+		testkit.Equal(t, "the daemon's exit code", code, cli.ExitDone)
 	case <-time.After(15 * time.Second):
 		t.Fatal("the daemon did not end")
 	}

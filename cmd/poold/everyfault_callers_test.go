@@ -188,9 +188,7 @@ func (s *everyFault) checkLedger() {
 	for of, spent := range map[string]float64{
 		"day": f.Spent, "records": cost, "CSV": csvCost + errorCost, "usage": living.usage(), "status": living.spent(),
 	} {
-		if spent != float64(totals.Solved) {
-			s.Errorf("%s: %v was spent, %d were solved", of, spent, totals.Solved)
-		}
+		testkit.Equal(s, "spent by the "+of, spent, float64(totals.Solved))
 	}
 	// The tokens that the callers got and the tokens in stock are together exactly the tokens that
 	// the service sold.
@@ -220,9 +218,7 @@ func (s *everyFault) checkLedger() {
 			}
 		}
 	}
-	if small != smallBudget {
-		s.Errorf("%d solves were bought of a budget of %d", small, smallBudget)
-	}
+	testkit.Equal(s, "solves of the small budget", small, smallBudget)
 	if totals.ByAction["poll"] == 0 || m[`poold_callbacks_total{outcome="settled"}`] == 0 {
 		s.Error("the tokens came in one way only")
 	}

@@ -160,9 +160,7 @@ func TestSimulatedMoney(t *testing.T) {
 	without, with := asJSON(), asJSON("--price", "2.99")
 	bought := with["bought"].(float64)
 	for field, want := range map[string]string{"price_per_1000": "2.99", "spent": fmt.Sprintf("%.6g", bought*0.00299), "spent_per_day": "6.4643"} {
-		if got := fmt.Sprintf("%.6g", with[field]); got != want {
-			t.Errorf("%s: %s, want %s", field, got, want)
-		}
+		testkit.Equal(t, field, fmt.Sprintf("%.6g", with[field]), want)
 		delete(with, field)
 	}
 	if fmt.Sprint(with) != fmt.Sprint(without) || len(without) != 11 {

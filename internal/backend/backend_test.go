@@ -28,9 +28,7 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 		},
 	}
 	table := dynamostore.Options{Table: "T", Endpoint: "http://e", Region: "r", Keep: time.Hour, KeepAudit: time.Minute}
-	if got := backend.TableOptions(set.History); got != table {
-		t.Errorf("table %+v, want %+v", got, table)
-	}
+	testkit.Equal(t, "table", backend.TableOptions(set.History), table)
 	keys := func() (list []string) {
 		stores, err := backend.Stores(t.Context(), set, slog.New(slog.DiscardHandler))
 		for _, s := range stores {
@@ -42,13 +40,9 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 		}
 		return list
 	}
-	if got := strings.Join(keys(), " "); got != "dedup.url history.url" {
-		t.Errorf("stores %s", got)
-	}
+	testkit.Equal(t, "stores", strings.Join(keys(), " "), "dedup.url history.url")
 	set.Dedup.Backend, set.History.Backend = targets.DedupRedis, targets.HistoryDynamoDB
-	if got := strings.Join(keys(), " "); got != "history" {
-		t.Errorf("stores %s", got)
-	}
+	testkit.Equal(t, "stores", strings.Join(keys(), " "), "history")
 	set.History.Backend, set.History.URL = targets.HistoryPostgres, "postgres://h:port"
 	if got := strings.Join(keys(), " "); !strings.HasPrefix(got, "history.url: ") { // an error names the key
 		t.Errorf("stores %s", got)

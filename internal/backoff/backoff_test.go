@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/backoff"
+	"poold/internal/testkit"
 )
 
 // Pauses double from First to Most and spread over 50 % to 150 %.
@@ -38,9 +39,7 @@ func TestAround(t *testing.T) {
 	if keys := slices.Sorted(maps.Keys(seen)); !slices.Equal(keys, []time.Duration{8, 9, 10, 11, 12}) {
 		t.Errorf("around 10, by a fifth: %v", keys)
 	}
-	if got := backoff.UpTo(0) + backoff.UpTo(-1); got != 0 {
-		t.Errorf("up to nothing: %v", got)
-	}
+	testkit.Equal(t, "up to nothing", backoff.UpTo(0)+backoff.UpTo(-1), 0)
 }
 
 func TestSleep(t *testing.T) {

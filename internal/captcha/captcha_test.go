@@ -162,12 +162,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 			t.Errorf("a secret was printed: %s", printed.String())
 		}
 	}
-	if value.Key.Reveal() != canary {
-		t.Error("Reveal does not reveal")
-	}
-	if got := fmt.Sprint(Secret("")); got != "" {
-		t.Errorf("an empty secret prints as %q", got)
-	}
+	testkit.Equal(t, "revealed", value.Key.Reveal(), canary)
+	testkit.Equal(t, "an empty secret, printed", fmt.Sprint(Secret("")), "")
 }
 
 // Site returns the vendor's identifier of the site, for each type.
@@ -176,8 +172,6 @@ func TestSiteIsTheVendorsName(t *testing.T) {
 		"key": {Type: Turnstile, Sitekey: "key"}, "gt": {Type: GeeTest, GT: "gt", Challenge: "x"},
 		"id": {Type: GeeTestV4, CaptchaID: "id"}, "": {Type: Image},
 	} {
-		if got := i.Site(); got != want {
-			t.Errorf("%s: %q, want %q", i.Type, got, want)
-		}
+		testkit.Equal(t, string(i.Type), i.Site(), want)
 	}
 }

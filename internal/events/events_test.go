@@ -192,9 +192,7 @@ func TestEqualChangesAreOneEvent(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
-		if got := one.kinds(t); got != "budget_used_up budget_used_up" {
-			t.Errorf("%s", got)
-		}
+		testkit.Equal(t, "kinds", one.kinds(t), "budget_used_up budget_used_up")
 		low := events.Event{Kind: events.BalanceLow, Topic: "balance", State: "low", Lasts: 48 * time.Hour}
 		enough := events.Event{Topic: "balance", State: "enough"} // only the state changes
 		for i, e := range []events.Event{enough, low, low, enough, low} {

@@ -202,9 +202,7 @@ func TestRowsOfOrders(t *testing.T) {
 		c.change(&p)
 		row, err := history.RowOf(&pool.Row{Stream: pool.Ends, At: at, Kind: c.kind, Order: p.Order, JSON: text(p)})
 		if err != nil {
-			if err.Error() != c.want {
-				t.Errorf("%s: %v", c.kind, err)
-			}
+			testkit.Equal(t, string(c.kind), err.Error(), c.want)
 			continue
 		}
 		list, err := history.Decode[history.Order](history.Page{Rows: [][]byte{row.Text}})
@@ -235,9 +233,7 @@ func TestRowsOfHandouts(t *testing.T) {
 		ask := history.Ask{Key: "ci", Target: "login", Image: "sha256:ab, 3 bytes", Buys: c.buys}
 		row, err := history.RowOf(&pool.Row{Stream: pool.Handouts, ID: "17-1", At: at, Kind: c.kind, Order: "ORDER", JSON: ask.Row(), Price: 3})
 		if err != nil {
-			if err.Error() != c.want {
-				t.Errorf("%s: %v", c.kind, err)
-			}
+			testkit.Equal(t, string(c.kind), err.Error(), c.want)
 			continue
 		}
 		list, err := history.Decode[history.Handout](history.Page{Rows: [][]byte{row.Text}})
@@ -323,9 +319,7 @@ func TestHealthBeforeTheFirstRow(t *testing.T) {
 		}
 		w.Fail(nil)
 		time.Sleep(5 * time.Second)
-		if h := s.Health(); h.Down != "" {
-			t.Errorf("health %+v", h)
-		}
+		testkit.Equal(t, "down", s.Health().Down, "")
 		for i := range 150 {
 			w.order(i%5, fmt.Sprint("O", i), pool.Solved)
 		}
@@ -351,9 +345,7 @@ func TestRowsOfADeadReplicaCountOnce(t *testing.T) {
 		kill()
 		living, _ := w.sender(w.replica())
 		time.Sleep(10 * time.Second)
-		if h := living.Health(); h.Sent != 0 {
-			t.Errorf("it did not wait for its turn: %+v", h)
-		}
+		testkit.Equal(t, "sent before its turn", living.Health().Sent, 0)
 		time.Sleep(15 * time.Second)
 		w.check()
 	})

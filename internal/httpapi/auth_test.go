@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 func basic(key string) string {
@@ -33,7 +35,7 @@ func TestChallengeOffersBasicForPagesOnly(t *testing.T) {
 	}
 	a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyStatus))
 	checkProblem(t, "a key without the scope", a, 403, CodeForbidden, "")
-	equal(t, "its challenge", a.header.Get("WWW-Authenticate"), "")
+	testkit.Equal(t, "its challenge", a.header.Get("WWW-Authenticate"), "")
 }
 
 // untilRefused repeats a request until it is refused for its rate, and checks the answers before.
@@ -66,7 +68,7 @@ func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 		checkProblem(t, "an empty one", d.ask(t, "GET", path, bearer("")), 401, CodeUnauthorized, "")
 	}
 	lines := func() int { return d.logged.Count(`"level":"WARN"`, `"address":"127.0.0.1"`, "a caller's key") }
-	equal(t, "lines about missing keys", lines(), 0)
+	testkit.Equal(t, "lines about missing keys", lines(), 0)
 	d.callLegacy(t, legacySubmit("canary-key-wrong", "checkout"))
 	untilRefused(t, 401, func(i int) answer {
 		if i == 10 {
@@ -75,7 +77,7 @@ func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 		// Any client can set the headers of a proxy.
 		return d.ask(t, "GET", path, []string{bearer("wrong"), basic("wrong")}[i%2], fmt.Sprint("X-Forwarded-For: 192.0.2.", i), "X-Real-IP: 192.0.2.1")
 	})
-	equal(t, "lines", lines(), 1)
+	testkit.Equal(t, "lines", lines(), 1)
 	d.takeOne(t, bearer(keyAll))
 	d.takeOne(t, basic(keyAll))
 	d.ask(t, "GET", "/status", bearer(keyStatus)).check(t, "another right key", 200)

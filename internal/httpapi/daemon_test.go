@@ -319,13 +319,6 @@ func parseAnswer[T any](t testing.TB, a answer) (got T) {
 	return got
 }
 
-func equal[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
-}
-
 func write(t testing.TB, conn io.Writer, text string) {
 	t.Helper()
 	if _, err := io.WriteString(conn, text); err != nil {

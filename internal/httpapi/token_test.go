@@ -14,6 +14,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/solve"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func TestTokenAnswerHasAllFields(t *testing.T) {
@@ -38,7 +39,7 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 		for name, value := range map[string]string{
 			"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Vary": "Accept",
 		} {
-			equal(t, method+" "+name, a.header.Get(name), value)
+			testkit.Equal(t, method+" "+name, a.header.Get(name), value)
 		}
 	}
 	ref := d.stock.order(t, d.target("staging-login"))
@@ -98,9 +99,8 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 	} {
 		d.stock.failCalls("take", &pool.EmptyError{})
 		d.ask(t, "GET", "/pool/staging-login/token?"+query).check(t, "?"+query, 503)
-		if _, got := d.stock.countTakes(); [2]time.Duration{got.Wait, got.MinTTL} != waits {
-			t.Errorf("?%s: waits %s for one of %s", query, got.Wait, got.MinTTL)
-		}
+		_, got := d.stock.countTakes()
+		testkit.Equal(t, "wait and min_ttl of ?"+query, [2]time.Duration{got.Wait, got.MinTTL}, waits)
 		d.stock.before = nil
 	}
 	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second, Row: `{"Key":"-","Target":"checkout"}`}
@@ -140,9 +140,7 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 	if a := d.ask(t, "HEAD", "/pool/staging-login/token"); a.status != 405 || a.header.Get("Allow") != "OPTIONS, GET, POST" {
 		t.Errorf("HEAD: %d, Allow %q", a.status, a.header.Get("Allow"))
 	}
-	if n, _ := d.stock.countTakes(); n != 1 {
-		t.Errorf("%d requests reached the stock, want the good one", n)
-	}
+	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 1)
 }
 
 // TestIdempotencyKeysOfCallersDiffer: the Idempotency-Keys of two callers never collide, even if
@@ -165,9 +163,8 @@ func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 	if !slices.Equal(first, again) {
 		t.Errorf("given %q, then %q", first, again)
 	}
-	if slices.Sort(first); len(slices.Compact(first)) != 4 {
-		t.Errorf("scopes meet: %q", given)
-	}
+	slices.Sort(first)
+	testkit.Equal(t, "scopes", len(slices.Compact(first)), 4)
 }
 
 func TestTargetNamesAreStrict(t *testing.T) {
@@ -183,9 +180,7 @@ func TestTargetNamesAreStrict(t *testing.T) {
 			t.Errorf("%s is repeated: %s", path, a.body)
 		}
 	}
-	if n, _ := d.stock.countTakes(); n != 0 {
-		t.Errorf("%d requests reached the stock", n)
-	}
+	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 0)
 }
 
 // TestUnknownTargetNamesTheNearOne: the error suggests a similar target that the key may use.
@@ -211,9 +206,7 @@ func TestStoppingRefusesTakes(t *testing.T) {
 	if a.header.Get("Retry-After") == "" || !a.closing {
 		t.Errorf("a token while stopping: closing %v, %v", a.closing, a.header)
 	}
-	if n, _ := d.stock.countTakes(); n != 0 {
-		t.Error("the stock was asked while stopping")
-	}
+	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 0)
 	checkProblem(t, "readyz while stopping", d.ask(t, "GET", "/readyz"), 503, CodeShuttingDown, "")
 	d.ask(t, "GET", "/healthz").check(t, "healthz while stopping", 200)
 	d.ask(t, "GET", "/status.json").check(t, "status while stopping", 0, `"ready":false`)

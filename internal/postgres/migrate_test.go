@@ -49,9 +49,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	if err := db.Migrate(t.Context()); err != nil {
 		t.Errorf("migrating: %v", err)
 	}
-	if got := server.SQL(t, address, shape); got != whole {
-		t.Errorf("it becomes\n%s\nwant\n%s", got, whole)
-	}
+	testkit.Equal(t, "the schema", server.SQL(t, address, shape), whole)
 	if rows, got := server.SQL(t, address, "select n from captcha_days"), versions(t, server, address); rows != "5" || got != allVersions {
 		t.Errorf("the row of another table: %q, applied %q", rows, got)
 	}
@@ -83,9 +81,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 			})
 		}
 		group.Wait()
-		if got := versions(t, server, address); got != allVersions {
-			t.Errorf("applied %q", got)
-		}
+		testkit.Equal(t, "applied", versions(t, server, address), allVersions)
 	})
 
 	t.Run("a newer schema", func(t *testing.T) {
@@ -131,8 +127,6 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		testkit.Within(t, postgrestest.Patience, "logged", func() bool { return l.Count("postgres does not serve") == 1 })
 		server.Up(t)
 		testkit.Within(t, postgrestest.Patience, "used", func() bool { return l.Count("postgres serves again") == 1 })
-		if got := versions(t, server, address); got != allVersions {
-			t.Errorf("applied %q", got)
-		}
+		testkit.Equal(t, "applied", versions(t, server, address), allVersions)
 	})
 }

@@ -230,9 +230,7 @@ func TestCallbackOfEachType(t *testing.T) {
 	// A refusal with a value, which its code quotes, is unreadable.
 	c, err := ReadCallback(nil, []byte(`{"errorId":1,"errorCode":"ERROR_X no long-pass-token-4711",`+
 		`"solution":{"captcha_id":"i","lot_number":"l","pass_token":"long-pass-token-4711","gen_time":"1","captcha_output":"o"}}`))
-	if got := verdictOf(c, err); got != unreadableVerdict {
-		t.Errorf("a refusal is shown as %q", got)
-	}
+	testkit.Equal(t, "a refusal", verdictOf(c, err), unreadableVerdict)
 }
 
 func TestCallbackVerdicts(t *testing.T) {

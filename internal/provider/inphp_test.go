@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // received is a request that reached the server.
@@ -137,9 +138,7 @@ func TestSubmitReplies(t *testing.T) {
 		for reply, want := range replies {
 			c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: api, Service: twoCaptcha})
 			says(http.StatusOK, reply)
-			if got := resultWord(c.Submit(context.Background(), Request{Identity: v2})); got != want {
-				t.Errorf("%s is taken for %q, want %q", reply, got, want)
-			}
+			testkit.Equal(t, reply, resultWord(c.Submit(context.Background(), Request{Identity: v2})), want)
 		}
 	}
 }

@@ -119,9 +119,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 			t.Errorf("%d submits before it was known", before)
 		}
 		f.advance(10 * time.Minute)
-		if n := len(f.submitTimes("site-a")) - before; n != 3 {
-			t.Errorf("%d probes in 10 minutes, want 3", n)
-		}
+		testkit.Equal(t, "probes in 10 minutes", len(f.submitTimes("site-a"))-before, 3)
 		// The bound on the target's orders survives a restart.
 		f.stop(f.all[0])
 		f.start(login)
@@ -138,9 +136,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 			f.advance(2 * time.Second)
 		}
 		try()
-		if n := len(f.submitTimes("site-a")) - before; n != 4 {
-			t.Errorf("%d submits after the first try", n)
-		}
+		testkit.Equal(t, "submits after the first try", len(f.submitTimes("site-a"))-before, 4)
 		f.service.SetFaults()
 		try()
 		f.advance(30 * time.Second)
@@ -192,13 +188,9 @@ func TestReplicasShareAFault(t *testing.T) {
 		testkit.NoError(t, f.all[1].buyer.Probe(t.Context(), "main"))
 		f.advance(30 * time.Second)
 		for n, r := range f.all {
-			if s := f.provider(r).State; s.Kind != provider.StateOK {
-				t.Errorf("replica %d says %+v", n, s)
-			}
+			testkit.Equal(t, fmt.Sprint("the state at replica ", n), f.provider(r).State.Kind, provider.StateOK)
 		}
-		if got := f.fresh(a) + f.fresh(b); got != 4 {
-			t.Errorf("%d tokens 30 s after the probe", got)
-		}
+		testkit.Equal(t, "tokens 30 s after the probe", f.fresh(a)+f.fresh(b), 4)
 	})
 }
 
@@ -257,9 +249,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				if orders := f.service.Totals().Submitted; polls < 2*bought || polls > 4*orders {
 					t.Errorf("%d polls for %d orders", polls, orders)
 				}
-				if s := f.provider(f.all[0]).State; s.Kind != provider.StateDown {
-					t.Errorf("the provider is %+v", s)
-				}
+				testkit.Equal(t, "the state", f.provider(f.all[0]).State.Kind, provider.StateDown)
 			})
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // No error, state or log line contains the key, whatever part of it the service echoes.
@@ -128,11 +129,7 @@ func TestClean(t *testing.T) {
 		"key=canary-KEY%2B%2F%26%3D%22%2541~0123456789abcdef": "key=[redacted]",
 		strings.Repeat("x", 95) + canary:                      strings.Repeat("x", 95) + "[reda",
 	} {
-		if got := clean(text, 100, "", canary); got != want {
-			t.Errorf("%q is shown as %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, text, clean(text, 100, "", canary), want)
 	}
-	if got := clean("is påsswörd good", 100, "påsswörd"); got != "is [redacted] good" {
-		t.Errorf("a secret that is not ASCII is shown as %q", got)
-	}
+	testkit.Equal(t, "a secret that is not ASCII", clean("is påsswörd good", 100, "påsswörd"), "is [redacted] good")
 }

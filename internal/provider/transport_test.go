@@ -89,9 +89,7 @@ func TestACallThatWasNotSentBuysNothing(t *testing.T) {
 		if e.Class != Capacity || e.Unknown || e.Code != "unreachable" || e.Err == nil || e.Delay < time.Second || e.Delay > 5*time.Second {
 			t.Errorf("%s: %v (unknown %v) after %v", name, e, e.Unknown, e.Delay)
 		}
-		if j.last() != "submit transport" {
-			t.Errorf("%s: observed as %q", name, j.last())
-		}
+		testkit.Equal(t, name+": observed", j.last(), "submit transport")
 	}
 }
 

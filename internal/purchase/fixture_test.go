@@ -194,13 +194,6 @@ func (w *world) inFlight(name string) int64 {
 	return w.db.ZCard(w.t.Context(), "{p}:permits:"+name).Val()
 }
 
-func same[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
-}
-
 // fake is a scripted provider. Its submits and polls answer at once what the functions say.
 type fake struct {
 	name   string

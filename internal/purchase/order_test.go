@@ -61,11 +61,12 @@ func TestSolutionsAtOnceAndExpiries(t *testing.T) {
 			token, err := r.pool.Take(t.Context(), &pool.Call{Name: "call", ID: identity.ID(), Margin: second})
 			if err != nil {
 				token.Value = err.Error()
-				same(t, "brake", w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "expired")
+				testkit.Equal(t, "brake",
+					w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "expired")
 			}
-			same(t, "token", token.Value, c.value)
-			same(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
-			same(t, "polls", f.polled(), 0)
+			testkit.Equal(t, "token", token.Value, c.value)
+			testkit.Equal(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
+			testkit.Equal(t, "polls", f.polled(), 0)
 		})
 	}
 }
@@ -179,9 +180,9 @@ func TestPictures(t *testing.T) {
 			}
 		}
 		time.Sleep(20 * second)
-		same(t, "request", string(f.requests[0].Image), "PICTURE-BYTES")
-		same(t, "solved", w.number("stats:"+string(s.ID), "solved"), "2")
-		same(t, "ends", w.kinds(), "open open solved solved")
+		testkit.Equal(t, "request", string(f.requests[0].Image), "PICTURE-BYTES")
+		testkit.Equal(t, "solved", w.number("stats:"+string(s.ID), "solved"), "2")
+		testkit.Equal(t, "ends", w.kinds(), "open open solved solved")
 	})
 }
 
@@ -236,18 +237,18 @@ func TestADeadReplicasOrders(t *testing.T) {
 				time.Sleep(10 * second) // until the first poll
 			}
 			time.Sleep(9900 * time.Millisecond)
-			same(t, "submits", int64(f.submitted()), c.submits)
-			same(t, "kinds", w.kinds(), c.kinds)
-			same(t, "in flight", w.inFlight("main"), c.inFlight)
-			same(t, "spend", w.spend(), c.spend)
+			testkit.Equal(t, "submits", int64(f.submitted()), c.submits)
+			testkit.Equal(t, "kinds", w.kinds(), c.kinds)
+			testkit.Equal(t, "in flight", w.inFlight("main"), c.inFlight)
+			testkit.Equal(t, "spend", w.spend(), c.spend)
 			time.Sleep(160 * second)
 			close(hold)
-			same(t, "kinds at the end", w.kinds(), c.later)
-			same(t, "submits at the end", int64(f.submitted()), c.submits)
+			testkit.Equal(t, "kinds at the end", w.kinds(), c.later)
+			testkit.Equal(t, "submits at the end", int64(f.submitted()), c.submits)
 			if value, born := w.take(two); c.token != "" && (value != c.token || time.Since(born) > 200*second) {
 				t.Errorf("token %q, born %v", value, born)
 			}
-			same(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
+			testkit.Equal(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
 		})
 	}
 }
@@ -281,7 +282,7 @@ func TestOrdersInFlight(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s %q %v", o.Target, o.State, o.Task, o.Age.Round(second)))
 		}
 		slices.Sort(got)
-		same(t, "in flight", strings.Join(got, ", "), `login b "T1" 5s, login u "" 3s`)
+		testkit.Equal(t, "in flight", strings.Join(got, ", "), `login b "T1" 5s, login u "" 3s`)
 	})
 }
 
@@ -295,13 +296,13 @@ func TestLateOrders(t *testing.T) {
 		one.mustBuy(spec())
 		one.stop()
 		time.Sleep(150 * second)
-		same(t, "kinds", w.kinds(), "open")
+		testkit.Equal(t, "kinds", w.kinds(), "open")
 		two := w.replica("r2") // its file has no provider
 		w.db.ZAdd(t.Context(), "{p}:deadlines", redis.Z{Member: "forgotten"})
 		time.Sleep(15 * second)
-		same(t, "kinds", w.kinds(), "open lost")
-		same(t, "observed", two.outcomes(), "lost by deadline")
-		same(t, "deadlines", w.db.ZCard(t.Context(), "{p}:deadlines").Val(), 0)
+		testkit.Equal(t, "kinds", w.kinds(), "open lost")
+		testkit.Equal(t, "observed", two.outcomes(), "lost by deadline")
+		testkit.Equal(t, "deadlines", w.db.ZCard(t.Context(), "{p}:deadlines").Val(), 0)
 	})
 }
 
@@ -313,10 +314,10 @@ func TestStops(t *testing.T) {
 		r := w.replica("r1", f.entry())
 		ctx, cancel := context.WithCancel(t.Context())
 		r.Buy(ctx, spec(), func(captcha.ID, error) { cancel() })
-		same(t, "submits", f.submitted(), 0)
-		same(t, "in flight", w.inFlight("main"), 0)
-		same(t, "spend", w.spend(), 0)
-		same(t, "kinds", w.kinds(), "")
+		testkit.Equal(t, "submits", f.submitted(), 0)
+		testkit.Equal(t, "in flight", w.inFlight("main"), 0)
+		testkit.Equal(t, "spend", w.spend(), 0)
+		testkit.Equal(t, "kinds", w.kinds(), "")
 		r.stop()
 		if err := r.buy(spec()); err == nil {
 			t.Error("an order was placed after the stop")
@@ -340,11 +341,11 @@ func TestStops(t *testing.T) {
 		one.mustBuy(spec())
 		began := time.Now()
 		one.stop()
-		same(t, "the stop takes", time.Since(began).Round(second), 9*second)
-		same(t, "kinds", w.kinds(), "open open")
+		testkit.Equal(t, "the stop takes", time.Since(began).Round(second), 9*second)
+		testkit.Equal(t, "kinds", w.kinds(), "open open")
 		time.Sleep(3 * second)
-		same(t, "kinds", w.kinds(), "open open solved solved")
-		same(t, "observed", two.outcomes(), "solved by poll, solved by poll")
+		testkit.Equal(t, "kinds", w.kinds(), "open open solved solved")
+		testkit.Equal(t, "observed", two.outcomes(), "solved by poll, solved by poll")
 	})
 }
 
@@ -368,9 +369,9 @@ func TestPanics(t *testing.T) {
 		r.mustBuy(spec()) // unknown: the submit may have left
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
-		same(t, "kinds", w.kinds(), "open open solved")
-		same(t, "in flight", w.inFlight("main"), 1)
-		same(t, "logged", r.log.Count("panic while buying"), 2)
+		testkit.Equal(t, "kinds", w.kinds(), "open open solved")
+		testkit.Equal(t, "in flight", w.inFlight("main"), 1)
+		testkit.Equal(t, "logged", r.log.Count("panic while buying"), 2)
 		e := f.entry()
 		e.Price = func(captcha.Type) float64 { panic("of a price") }
 		r.SetProviders([]purchase.Entry{e})
@@ -406,8 +407,8 @@ func TestRedisAway(t *testing.T) {
 		})
 		testkit.NoError(t, err)
 		time.Sleep(4 * second)
-		same(t, "in flight", w.inFlight("main"), 0)
-		same(t, "spend", w.spend(), 0)
+		testkit.Equal(t, "in flight", w.inFlight("main"), 0)
+		testkit.Equal(t, "spend", w.spend(), 0)
 	})
 	bubble(t, "between the steps", func(t *testing.T, w *world) {
 		f := newFake("main")
@@ -426,8 +427,8 @@ func TestRedisAway(t *testing.T) {
 		}
 		r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) {}) })
 		time.Sleep(75 * second)
-		same(t, "kinds", w.kinds(), "open solved")
-		same(t, "submits", f.submitted(), 1)
+		testkit.Equal(t, "kinds", w.kinds(), "open solved")
+		testkit.Equal(t, "submits", f.submitted(), 1)
 	})
 	bubble(t, "before the submit", func(t *testing.T, w *world) {
 		f := newFake("main")
@@ -436,8 +437,8 @@ func TestRedisAway(t *testing.T) {
 		time.Sleep(20 * second)
 		w.setDown(false)
 		time.Sleep(5 * second)
-		same(t, "submits", f.submitted(), 0)
-		same(t, "in flight", w.inFlight("main"), 0)
+		testkit.Equal(t, "submits", f.submitted(), 0)
+		testkit.Equal(t, "in flight", w.inFlight("main"), 0)
 	})
 }
 
@@ -448,7 +449,7 @@ func TestATokenOfAnOrderThatWasTakenOver(t *testing.T) {
 		r.mustBuy(spec())
 		w.db.HSet(t.Context(), w.db.Keys(t.Context(), "*order:*").Val()[0], "owner", "r2")
 		time.Sleep(11 * second)
-		same(t, "kinds", w.kinds(), "open solved")
+		testkit.Equal(t, "kinds", w.kinds(), "open solved")
 	})
 }
 
@@ -472,7 +473,7 @@ func TestASlowBegin(t *testing.T) {
 			r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) { w.server.SetAnswer(freeze) }) })
 			at := time.Now()
 			time.Sleep(5 * second)
-			same(t, "submits", f.submitted(), want)
+			testkit.Equal(t, "submits", f.submitted(), want)
 			if want == 2 && f.submits[1].Sub(at) != 2100*time.Millisecond {
 				t.Error("the process was not frozen")
 			}

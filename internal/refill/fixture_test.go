@@ -285,10 +285,3 @@ func (w *world) commands() (stop func() (scripts, reads int)) {
 	})
 	return func() (int, int) { w.server.SetAnswer(nil); return int(evals.Load()), int(gets.Load()) }
 }
-
-func same[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
-}

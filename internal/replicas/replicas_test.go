@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/replicas"
+	"poold/internal/testkit"
 )
 
 // A name tells the version and the start of its replica. The oldest replica comes first, after those without a start.
@@ -21,9 +22,8 @@ func TestList(t *testing.T) {
 	}
 	names := []string{name("v2", began.Add(time.Hour)), name("v1@a", began), "another"}
 	list := replicas.List(names)
-	if got := fmt.Sprint(list[0].ID, " ", list[0].Started.IsZero(), " ", list[1].Version, " ", list[2].Version); got != "another true v1_a v2" {
-		t.Error(got)
-	}
+	testkit.Equal(t, "the list",
+		fmt.Sprint(list[0].ID, " ", list[0].Started.IsZero(), " ", list[1].Version, " ", list[2].Version), "another true v1_a v2")
 	if !list[1].Started.Equal(began) || list[1].String() != list[1].ID+" (host:8080)" || list[0].String() != "another" || list[1].ID == list[2].ID || replicas.List(nil) != nil {
 		t.Errorf("%+v", list)
 	}
@@ -50,9 +50,7 @@ func TestWatch(t *testing.T) {
 		setLive(3*time.Second, "one@v@", "two@v@")
 		setLive(time.Minute)
 		synctest.Wait()
-		if len(gone) != 0 {
-			t.Errorf("gone %v", gone)
-		}
+		testkit.Equal(t, "replicas gone", len(gone), 0)
 		setLive(3*time.Second, "one@v@", "two@v@")
 		setLive(time.Minute, "one@v@")
 		cancel()

@@ -100,9 +100,8 @@ func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 			args = append(args, "--config", file, "--target", "login")
 		}
 		base, _ := baseOf(t, args...)
-		if got := [2]time.Duration{base.Params.FirstPoll, base.Params.PollInterval}; got != want {
-			t.Errorf("%s: first poll and interval %v, want %v", provider, got, want)
-		}
+		testkit.Equal(t, provider+": first poll and interval",
+			[2]time.Duration{base.Params.FirstPoll, base.Params.PollInterval}, want)
 	}
 }
 
@@ -119,8 +118,8 @@ func TestComparisonHasEachPriceOnce(t *testing.T) {
 		for _, r := range rows {
 			if r.Refill == "adaptive" {
 				prices = append(prices, r.MissCost)
-			} else if r.MissCost != 0 {
-				t.Errorf("a fixed depth with miss_cost %g", r.MissCost)
+			} else {
+				testkit.Equal(t, "miss_cost of a fixed depth", r.MissCost, 0)
 			}
 		}
 		if !reflect.DeepEqual(prices, want) {

@@ -585,12 +585,8 @@ func TestStories(t *testing.T) {
 				w.Wrap = newIcebox
 				a, b := w.Start(), w.Start()
 				got := s.play(t, w, a, b)
-				if strings.Join(got, "\n") != strings.Join(s.want, "\n") {
-					t.Errorf("the callers got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(s.want, "\n\t"))
-				}
-				if w.Sold() != s.sold {
-					t.Errorf("%d orders, want %d", w.Sold(), s.sold)
-				}
+				testkit.Equal(t, "the answers", strings.Join(got, "\n\t"), strings.Join(s.want, "\n\t"))
+				testkit.Equal(t, "orders", w.Sold(), s.sold)
 				c, err := b.Pool.Look(t.Context(), pool.Query{ID: pool.Guests})
 				testkit.NoError(t, err)
 				n := c.Counters

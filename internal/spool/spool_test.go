@@ -138,9 +138,7 @@ func TestBadFiles(t *testing.T) {
 		if !slices.Equal(got, []Letter{letter(0), letter(2)}) {
 			t.Errorf("%s: each gave %+v", what, got)
 		}
-		if s.Count() != 3 {
-			t.Errorf("%s: counted %d", what, s.Count())
-		}
+		testkit.Equal(t, what+": letters", s.Count(), 3)
 		s.mustKeep(t, l)
 		s.wantAll(t, what, letter(0), l, letter(2))
 	}
@@ -264,7 +262,5 @@ func TestAListShowsNoSecret(t *testing.T) {
 		`"arrived":"2026-01-02T03:04:06.678Z","age_s":91,"until":"2026-01-02T03:05:06.678Z"},` +
 		`{"order":"order-2.0123abcd","provider":"one","task":"t2","kind":"error","code":"\u003cERROR\u003e` + strings.Repeat("x", 93) +
 		`","arrived":"2026-01-02T03:04:07.678Z","age_s":90,"until":"2026-01-02T03:05:07.678Z"}]`
-	if string(text) != want {
-		t.Errorf("shown %s\nwant  %s", text, want)
-	}
+	testkit.Equal(t, "shown", string(text), want)
 }

@@ -96,12 +96,8 @@ func TestStates(t *testing.T) {
 	n.Stopping()
 	want(t, socket, "STOPPING=1")
 	n.Reload(func() {})
-	if late := next(t, socket, 20*time.Millisecond); late != "" {
-		t.Errorf("%q after STOPPING", late)
-	}
-	if text := log.String(); text != "" {
-		t.Errorf("logged %s", text)
-	}
+	testkit.Equal(t, "a message after STOPPING", next(t, socket, 20*time.Millisecond), "")
+	testkit.Equal(t, "logged", log.String(), "")
 }
 
 // The keep-alive comes twice per interval while the main loop turns, stops when the loop hangs, and
@@ -132,9 +128,7 @@ func TestWatchdog(t *testing.T) {
 	for end := time.Now().Add(2 * interval); time.Now().Before(end); {
 		next(t, socket, time.Until(end)) // the loop turned a moment ago
 	}
-	if message := next(t, socket, 2*interval); message != "" {
-		t.Errorf("the loop hangs, and systemd gets %q", message)
-	}
+	testkit.Equal(t, "a message while the loop hangs", next(t, socket, 2*interval), "")
 	n.Stopping()
 	want(t, socket, "STOPPING=1")
 	want(t, socket, "WATCHDOG=1")

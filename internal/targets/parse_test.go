@@ -76,9 +76,7 @@ func TestParseResolvesEveryKey(t *testing.T) {
 		}
 		for _, target := range set.Targets {
 			fmt.Fprintf(&text, "target %+v\n", target)
-			if target.ID != target.Identity.ID() {
-				t.Errorf("%s has the identity %s", target.Name, target.ID)
-			}
+			testkit.Equal(t, "the identity of "+target.Name, target.ID, target.Identity.ID())
 		}
 		if name != "testdata/good-full.yaml" {
 			continue

@@ -16,9 +16,7 @@ import (
 func TestDocumentIsValidOpenAPI(t *testing.T) {
 	document, err := openapi3.NewLoader().LoadFromData(openapi.Document())
 	testkit.NoError(t, err)
-	if document.OpenAPI != "3.1.0" {
-		t.Errorf("openapi: %s", document.OpenAPI)
-	}
+	testkit.Equal(t, "version", document.OpenAPI, "3.1.0")
 	if err := document.Validate(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -47,7 +45,5 @@ func TestSolvesHaveTheFieldsOfTheirType(t *testing.T) {
 			}
 		}
 	}
-	if found != len(captcha.Kinds) {
-		t.Errorf("%d of %d types have a request", found, len(captcha.Kinds))
-	}
+	testkit.Equal(t, "types with a request", found, len(captcha.Kinds))
 }

@@ -125,13 +125,6 @@ func orderTask(t *testing.T, s *Service, body string) string {
 	return strconv.FormatInt(int64(id), 10)
 }
 
-func want[T comparable](t *testing.T, what string, got, expected T) {
-	t.Helper()
-	if got != expected {
-		t.Errorf("%s: got %v, want %v", what, got, expected)
-	}
-}
-
 // serve starts a server for the service on a real socket.
 func serve(t *testing.T, s *Service) *httptest.Server {
 	t.Helper()

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -47,14 +48,10 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 				fields[name] = value
 			}
 			r := Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(fields.Encode())}
-			if got := ReadLegacy(r).Order.Bad; got != row.want {
-				t.Errorf("%.70s: %q, want %q", row.legacy, got, row.want)
-			}
+			testkit.Equal(t, fmt.Sprintf("%.70s", row.legacy), ReadLegacy(r).Order.Bad, row.want)
 		}
 		if row.tasks != "" {
-			if got := readTask(t, row.tasks).Bad; got != row.wantForTasks {
-				t.Errorf("%.70s: %q, want %q", row.tasks, got, row.wantForTasks)
-			}
+			testkit.Equal(t, fmt.Sprintf("%.70s", row.tasks), readTask(t, row.tasks).Bad, row.wantForTasks)
 		}
 	}
 	for fields, want := range map[string]string{
@@ -62,9 +59,7 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 		`"task":null`: CodeTaskAbsent,
 	} {
 		r := Request{Path: "/createTask", Body: []byte(`{"clientKey":"k",` + fields + `}`)}
-		if got := ReadTasks(r).Order.Bad; got != want {
-			t.Errorf("%s: %q, want %q", fields, got, want)
-		}
+		testkit.Equal(t, fields, ReadTasks(r).Order.Bad, want)
 	}
 }
 

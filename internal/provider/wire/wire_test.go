@@ -167,9 +167,7 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 		{JSON(TasksAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"}, map[string]string{"userAgent": "a"})}), `{"errorId":0,"solution":{"userAgent":"a","validate":"v"}}`},
 		{JSON(TasksAnswer{Balance: new(float64)}), `{"errorId":0,"balance":0}`},
 	} {
-		if string(row.got.Body) != row.want {
-			t.Errorf("%s, want %s", row.got.Body, row.want)
-		}
+		testkit.Equal(t, "a reply", string(row.got.Body), row.want)
 	}
 	if ErrorID("unheard of") != 1 || ErrorID(CodeNoImage) != 3 || ErrorID(CodeTooBig) != 4 || TasksCode(CodeUnknownTask) != CodeNoTask {
 		t.Error("the codes of the tasks protocol")
@@ -226,9 +224,7 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 						t.Errorf("%s, %s: %+v, want %+v", service, protocol, o, id)
 					}
 				}
-				if tasks.Pingback != "https://hook.example/" {
-					t.Errorf("%s: pingback %q", service, tasks.Pingback)
-				}
+				testkit.Equal(t, service+": pingback", tasks.Pingback, "https://hook.example/")
 			}
 		}
 		if kind.Poolable && (kind.Margin <= 0 || kind.Lifetime <= kind.Margin || !kind.Has("pageurl")) || kind.FirstPoll <= 0 ||

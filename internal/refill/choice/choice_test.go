@@ -146,9 +146,7 @@ func TestReplicasShareTheSums(t *testing.T) {
 			r.end(t, "b", pool.Busy) // is no outcome of the provider's work
 			r.end(t, "a", pool.Solved)
 		}
-		if got := chooses(r); got != "0best" {
-			t.Errorf("chooses %s while a is cheaper and both solve", got)
-		}
+		testkit.Equal(t, "while a is cheaper and both solve", chooses(r), "0best")
 		rows := r.Rows()
 		near := func(got, want float64) bool { return math.Abs(got/want-1) < 0.05 }
 		if len(rows) != 2 || !near(rows[0].Share, 0.667) || !near(rows[0].Accepted, 1) || !near(rows[0].Cost, 0.00102) ||
@@ -170,9 +168,7 @@ func TestReplicasShareTheSums(t *testing.T) {
 		// The sums fade: a is unknown, and cheaper.
 		time.Sleep(5 * time.Hour)
 		r.Read(t.Context())
-		if got := chooses(r); got != "0best" {
-			t.Errorf("chooses %s five hours later", got)
-		}
+		testkit.Equal(t, "five hours later", chooses(r), "0best")
 		server.SetDown(true)
 		limited, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()

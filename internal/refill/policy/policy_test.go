@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -301,9 +302,8 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 	x.c.Orders = 10
 	for fails, counted := range map[float64]int{0: 10, 0.3: 7, 0.8: 2} {
 		x.l.fails = fails
-		if d := x.decide(); d.Order != d.Want-counted {
-			t.Errorf("if %g of the solves fail: %+v", fails, d)
-		}
+		testkit.Equal(t, fmt.Sprintf("orders if %g of the solves fail", fails),
+			x.decide().Order, x.decide().Want-counted)
 	}
 	for range 100 {
 		x.c.Totals.Failed++
@@ -356,9 +356,7 @@ func TestOddClocksAndCounts(t *testing.T) {
 	x.at-- // the time of the last request
 	was, entries := x.decide(), len(x.l.memory.entries)
 	x.at -= 3600
-	if d := x.decide(); d.Want != was.Want {
-		t.Errorf("an hour back: %+v, before %+v", d, was)
-	}
+	testkit.Equal(t, "want after an hour back", x.decide().Want, was.Want)
 	x.c.Totals = Totals{}
 	if x.learn(); len(x.l.memory.entries) != entries {
 		t.Error("lost counts are requests")

@@ -51,9 +51,7 @@ func TestReloadLogsItsChanges(t *testing.T) {
 			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "[keys [server.keys.a solve]]"},
 		{file("", "a"), file("", many...), "[added [" + strings.Join(many[:20], " ") + " and 10 more] removed [a]]"},
 	} {
-		if got := fmt.Sprint(attributes(changesBetween(c.old, c.set))); got != c.want {
-			t.Errorf("%s\nwant %s", got, c.want)
-		}
+		testkit.Equal(t, "changes", fmt.Sprint(attributes(changesBetween(c.old, c.set))), c.want)
 	}
 }
 

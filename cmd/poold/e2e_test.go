@@ -30,9 +30,7 @@ const (
 )
 
 const e2eConfig = `
-server:
-  keys:
-    - {name: tests, key: "${SERVER_KEY}", scopes: [token, status, admin]}
+server: {keys: [{name: tests, key: "${SERVER_KEY}", scopes: [token, status, admin]}]}
 redis:
   url: ${REDIS}
   prefix: e2e
@@ -48,32 +46,16 @@ providers:
     timeout: 20s
 defaults: {owner: qa@example.com, lifetime: 120s, margin: 20s, depth: 20}
 targets:
-  login:
-    type: recaptcha_v2
-    sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI
-    pageurl: https://staging.example.com/login
-  checkout:
-    type: turnstile
-    sitekey: 1x00000000000000000000AA
-    pageurl: https://staging.example.com/checkout
-    proxy: ${PROXY}@proxy.example.com:3128
-    proxy_type: http
-  short:
-    type: turnstile
-    sitekey: 2x00000000000000000000AB
-    pageurl: https://staging.example.com/short
-    lifetime: 4s
-    margin: 2s
-    depth: 20
+  login: {type: recaptcha_v2, sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI, pageurl: "https://staging.example.com/login"}
+  checkout: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://staging.example.com/checkout",
+             proxy: "${PROXY}@proxy.example.com:3128", proxy_type: http}
+  short: {type: turnstile, sitekey: 2x00000000000000000000AB, pageurl: "https://staging.example.com/short",
+          lifetime: 4s, margin: 2s, depth: 20}
 `
 
 const extraTarget = `
-  added:
-    type: recaptcha_v3
-    sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI
-    pageurl: https://staging.example.com/added
-    action: login
-    depth: 3
+  added: {type: recaptcha_v3, sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI, action: login, depth: 3,
+          pageurl: "https://staging.example.com/added"}
 `
 
 // These are the identities of the targets in the file. The test compares them with the identities

@@ -60,6 +60,8 @@ func TestCheckLive(t *testing.T) {
 		{"all is well", "redis://" + kept, sound, 0, "ok: redis: " + kept + ", version "},
 		{"all is well", "redis://" + kept, sound, 0, "ok: provider acme: accepts the key; balance "},
 		{"threads", "redis://" + kept, provider("captchaai", service(simulatedtest.Options{Flavour: simulatedtest.CaptchaAI, Key: key, Threads: 7})), 0, ", threads 7 (concurrency 20)\n"},
+		{"no answer about threads", "embedded", provider("captchaai", service(simulatedtest.Options{Key: key,
+			Faults: []simulatedtest.Fault{{On: simulatedtest.Threads, Kind: simulatedtest.Status}}})), 1, "error: provider acme: reading the threads: "},
 		{"embedded", "embedded", sound, 0, "ok: redis: embedded, keeps nothing over a restart\n"},
 		{"simulated", "embedded", "  - {name: acme, protocol: simulated}", 0, "ok: provider acme: simulated, no site accepts its tokens\n"},
 		{"no AOF", "redis://" + forgets, sound, 1, "error: redis: Redis keeps no append-only file"},

@@ -202,7 +202,7 @@ func TestRowsOfOrders(t *testing.T) {
 		c.change(&p)
 		row, err := history.RowOf(&pool.Row{Stream: pool.Ends, At: at, Kind: c.kind, Order: p.Order, JSON: text(p)})
 		if err != nil {
-			testkit.Equal(t, string(c.kind), err.Error(), c.want)
+			testkit.Equal(t, c.kind, err.Error(), c.want)
 			continue
 		}
 		list, err := history.Decode[history.Order](history.Page{Rows: [][]byte{row.Text}})
@@ -233,7 +233,7 @@ func TestRowsOfHandouts(t *testing.T) {
 		ask := history.Ask{Key: "ci", Target: "login", Image: "sha256:ab, 3 bytes", Buys: c.buys}
 		row, err := history.RowOf(&pool.Row{Stream: pool.Handouts, ID: "17-1", At: at, Kind: c.kind, Order: "ORDER", JSON: ask.Row(), Price: 3})
 		if err != nil {
-			testkit.Equal(t, string(c.kind), err.Error(), c.want)
+			testkit.Equal(t, c.kind, err.Error(), c.want)
 			continue
 		}
 		list, err := history.Decode[history.Handout](history.Page{Rows: [][]byte{row.Text}})

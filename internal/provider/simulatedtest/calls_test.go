@@ -1,7 +1,6 @@
 package simulatedtest
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,37 +8,6 @@ import (
 	"poold/internal/provider/wire"
 	"poold/internal/testkit"
 )
-
-// The key of a submit is checked before the parameters. The submit is counted once.
-func TestRefusedSubmits(t *testing.T) {
-	for query, code := range map[string]string{
-		recaptchaQuery("key", ""):                     wire.CodeNoKey,
-		recaptchaQuery("key", "other"):                wire.CodeUnknownKey,
-		recaptchaQuery("key", "other", "pageurl", ""): wire.CodeUnknownKey,
-		recaptchaQuery() + "&x=%zz":                   wire.CodeBadParams,
-	} {
-		s := New(optionsWith(func(o *Options) { o.Key = "k" }))
-		testkit.Equal(t, "plain", get(t, s, query), code)
-		v := decode(t, get(t, s, query+"&json=1"))
-		testkit.Equal(t, "json status", v["status"], any(0.0))
-		testkit.Equal(t, "json request", v["request"], any(code))
-		testkit.Equal(t, "submitted", s.Totals().Submitted, 0)
-		testkit.Equal(t, "refused", s.Totals().Refused, 2)
-	}
-	for body, code := range map[string]string{
-		strings.Replace(createBody(`"type":"RecaptchaV2TaskProxyless"`), `"k"`, `""`, 1):  wire.CodeUnknownKey,
-		strings.Replace(createBody(`"type":"RecaptchaV2TaskProxyless"`), `"k"`, `"x"`, 1): wire.CodeUnknownKey,
-		`{"clientKey":"k"}`: wire.CodeTaskAbsent,
-	} {
-		s := New(optionsWith(func(o *Options) { o.Key = "k" }))
-		v := post(t, s, "/createTask", body)
-		testkit.Equal(t, "code", v["errorCode"], any(code))
-		testkit.Equal(t, "number", v["errorId"], any(float64(wire.ErrorID(code))))
-		if v["errorDescription"] == nil || v["taskId"] != nil || s.Totals().Refused != 1 {
-			t.Errorf("answer %v, %+v", v, s.Totals())
-		}
-	}
-}
 
 func TestLegacyResultActions(t *testing.T) {
 	s := New(optionsWith(func(o *Options) { o.Key = "k"; o.Threads = 3 }))
@@ -66,25 +34,6 @@ func TestLegacyResultActions(t *testing.T) {
 	}
 	testkit.Equal(t, "no limit of threads", get(t, New(Options{}), "/res.php?key=k&action=threadsinfo"),
 		`{"status":1,"threads":100000,"working_threads":0,"free_threads":100000}`)
-}
-
-func TestTasksOtherCalls(t *testing.T) {
-	s := New(optionsWith(func(o *Options) { o.Key = "k" }))
-	for _, c := range []struct {
-		path, body string
-		field      string
-		want       any
-	}{
-		{"/getBalance", `{"clientKey":"k"}`, "balance", 600.0},
-		{"/getBalance", `{"clientKey":"x"}`, "errorCode", wire.CodeUnknownKey},
-		{"/getBalance", `{`, "errorCode", wire.CodeBadParams},
-		{"/getTaskResult", `{"clientKey":"x","taskId":1}`, "errorCode", wire.CodeUnknownKey},
-		{"/getTaskResult", `{"clientKey":"k"}`, "errorCode", wire.CodeNoTask},
-		{"/getTaskResult", `{"clientKey":"k","taskId":12}`, "errorCode", wire.CodeNoTask},
-		{"/getTaskResult", `{"clientKey":"k","taskId":{}}`, "errorCode", wire.CodeBadParams},
-	} {
-		testkit.Equal(t, c.path+" "+c.body, post(t, s, c.path, c.body)[c.field], c.want)
-	}
 }
 
 // Each report path of the tasks protocol accepts one report per task.

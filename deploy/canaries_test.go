@@ -237,11 +237,7 @@ func (c *canaries) end() {
 	testkit.NoError(c, err)
 	c.show("the arguments", string(arguments))
 	c.Signal(syscall.SIGQUIT)
-	select {
-	case <-c.Ended: //nolint:errcheck // a process that SIGQUIT ends has an exit status
-	case <-time.After(20 * time.Second):
-		c.Fatal("poold did not end after SIGQUIT")
-	}
+	_ = testkit.Receive(c.TB, 20*time.Second, "the end after SIGQUIT", c.Ended) // the exit status of a process that a signal ends
 	output := c.Process.Output.String()
 	c.show("the log and the trace", output)
 	for _, text := range []string{"SIGQUIT", "goroutine ", "level=DEBUG", "msg=request ", "ERROR_WRONG_USER_KEY", "provider=unreachable"} {

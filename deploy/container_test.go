@@ -260,20 +260,15 @@ func (p *process) within(t *testing.T, limit time.Duration, what string, conditi
 // exit waits for the end of the process, and returns its exit code.
 func (p *process) exit(t *testing.T, limit time.Duration) int {
 	t.Helper()
-	select {
-	case err := <-p.ended:
-		if err == nil {
-			return 0
-		}
-		exit, is := errors.AsType[*exec.ExitError](err)
-		if !is {
-			t.Fatal(err)
-		}
-		return exit.ExitCode()
-	case <-time.After(limit):
-		t.Fatalf("%s did not end within %v", p.container.command, limit)
+	err := testkit.Receive(t, limit, "the end of "+fmt.Sprint(p.container.command), p.ended)
+	if err == nil {
 		return 0
 	}
+	exit, is := errors.AsType[*exec.ExitError](err)
+	if !is {
+		t.Fatal(err)
+	}
+	return exit.ExitCode()
 }
 
 // stop sends SIGTERM, and fails the test unless the process succeeds within the limit.

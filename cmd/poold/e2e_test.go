@@ -309,12 +309,8 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 		t.Error("the start did not say that the provider is simulated")
 	}
 	stop()
-	select {
-	case code := <-served:
-		testkit.Equal(t, "the daemon's exit code", code, cli.ExitDone)
-	case <-time.After(15 * time.Second):
-		t.Fatal("the daemon did not end")
-	}
+	code = testkit.Receive(t, 15*time.Second, "the end of the daemon", served)
+	testkit.Equal(t, "the daemon's exit code", code, cli.ExitDone)
 }
 
 // runAllChanges runs all commands that change something, on a daemon with one target.

@@ -101,14 +101,7 @@ func TestEachPartRunsAndStops(t *testing.T) {
 		})
 	}
 	stop()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("the daemon did not stop")
-	}
+	testkit.NoError(t, testkit.Receive(t, 20*time.Second, "the end of the daemon", ended))
 	after := allStacks()
 	for _, part := range parts {
 		if strings.Contains(after, part.function) {

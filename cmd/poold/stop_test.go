@@ -34,9 +34,8 @@ func connect(t *testing.T, p *process) connection {
 // send writes a request and does not wait for the response.
 func (c connection) send(path string) {
 	c.t.Helper()
-	if _, err := io.WriteString(c.Conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err := io.WriteString(c.Conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+	testkit.NoError(c.t, err)
 }
 
 // read reads a response. The second result reports whether the server closes the connection after
@@ -46,9 +45,8 @@ func (c connection) read() (status int, last bool) {
 	response, err := http.ReadResponse(c.answers, nil)
 	testkit.NoError(c.t, err)
 	defer func() { _ = response.Body.Close() }()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err = io.Copy(io.Discard, response.Body)
+	testkit.NoError(c.t, err)
 	return response.StatusCode, response.Close
 }
 
@@ -100,12 +98,5 @@ func TestConnectionsOfAStop(t *testing.T) {
 	if took := time.Since(began); took < time.Second {
 		t.Errorf("a connection that stayed idle ended %v after SIGTERM", took)
 	}
-	select {
-	case err := <-p.Ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(15 * time.Second):
-		t.Error("poold lives 15 s after its last connection has ended")
-	}
+	testkit.NoError(t, testkit.Receive(t, 15*time.Second, "the end of poold after that of its last connection", p.Ended))
 }

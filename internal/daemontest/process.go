@@ -113,13 +113,7 @@ func (p *Process) Signal(which syscall.Signal) {
 func (p *Process) Stop() error {
 	p.t.Helper()
 	p.Signal(syscall.SIGTERM)
-	select {
-	case err := <-p.Ended:
-		return err
-	case <-time.After(20 * time.Second):
-		p.t.Fatal("poold did not end within 20 s of SIGTERM")
-		return nil
-	}
+	return testkit.Receive(p.t, 20*time.Second, "the end of poold after SIGTERM", p.Ended)
 }
 
 // PID returns the id of the process.

@@ -129,9 +129,8 @@ func (w *world) end(p purchase.Purchase, how pool.How, row string) {
 	w.t.Helper()
 	p.Task = "t" + p.Order
 	end := &pool.End{How: how, Provider: p.Provider, Task: p.Task, Value: p.Order, Lifetime: time.Minute, Row: row}
-	if _, _, err := w.pool.End(w.t.Context(), journal(&p), end); err != nil {
-		w.t.Fatal(err)
-	}
+	_, _, err := w.pool.End(w.t.Context(), journal(&p), end)
+	testkit.NoError(w.t, err)
 }
 
 // order places and ends an order.
@@ -359,9 +358,8 @@ func TestOrdersInFlightAreSent(t *testing.T) {
 		w.place(&p)
 		for _, task := range []string{"", "t1"} { // at first the outcome of the submit is unknown
 			p.Task = task
-			if _, err := w.pool.Bought(t.Context(), journal(&p), task, text(p)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := w.pool.Bought(t.Context(), journal(&p), task, text(p))
+			testkit.NoError(t, err)
 			time.Sleep(3 * time.Second)
 		}
 		synctest.Wait()

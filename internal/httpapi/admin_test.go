@@ -85,36 +85,22 @@ func TestFlushDropsTokensAtOnce(t *testing.T) {
 	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, CodeStoreDown, "staging-login")
 }
 
-// TestReloadFinishesWithoutItsCaller: the response to a reload is 204. The status changes
-// immediately. A reload continues if its caller hangs up.
-func TestReloadFinishesWithoutItsCaller(t *testing.T) {
+// TestReloadShowsAtOnce: the response to a reload is 204, and the status changes immediately.
+// TestSetIsPublishedAfterItWasApplied of package reload has the caller that hangs up.
+func TestReloadShowsAtOnce(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.ask(t, "GET", "/status.json", bearer(keyAll))
-	began, finish, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	d.config.reload = func(ctx context.Context) error {
-		close(began)
-		<-finish
+	d.config.reload = func(context.Context) error {
 		set := sampleSet(allKeys()...)
 		set.Targets = set.Targets[:1]
 		d.config.set.Store(set)
-		done <- ctx.Err()
-		return ctx.Err()
+		return nil
 	}
-	conn := dial(t, d.addr)
-	write(t, conn, "POST /-/reload HTTP/1.1\r\nHost: localhost\r\n"+bearer(keyAll)+"\r\n\r\n")
-	<-began
-	reset(t, conn)
-	time.Sleep(10 * time.Millisecond) // lets net/http notice the hang-up
-	close(finish)
-	if err := <-done; err != nil {
-		t.Errorf("a caller that hung up cut the reload short: %v", err)
+	if a := d.ask(t, "POST", "/-/reload", bearer(keyAll)); a.status != 204 || a.body != "" {
+		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := d.ask(t, "GET", "/status.json", bearer(keyAll)); strings.Contains(a.body, "staging-login") {
 		t.Errorf("the old targets are shown after a reload: %s", a.body)
-	}
-	d.config.reload = func(context.Context) error { return nil }
-	if a := d.ask(t, "POST", "/-/reload", bearer(keyAll)); a.status != 204 || a.body != "" {
-		t.Errorf("%d %s", a.status, a.body)
 	}
 	d.config.reload = func(context.Context) error {
 		d.config.problems = []targets.Problem{

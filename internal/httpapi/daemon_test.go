@@ -321,7 +321,6 @@ func parseAnswer[T any](t testing.TB, a answer) (got T) {
 
 func write(t testing.TB, conn io.Writer, text string) {
 	t.Helper()
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(conn, text)
+	testkit.NoError(t, err)
 }

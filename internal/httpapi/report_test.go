@@ -159,9 +159,8 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	}
 	conn := dial(t, d.addr)
 	const body = `{"outcome":"rejected"}`
-	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: %d\r\n\r\n%s", reportPath, isJSON, len(body), body); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: %d\r\n\r\n%s", reportPath, isJSON, len(body), body)
+	testkit.NoError(t, err)
 	<-began
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // lets net/http notice the hang-up

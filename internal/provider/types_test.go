@@ -282,9 +282,8 @@ func TestAPictureIsNotKept(t *testing.T) {
 		}
 		before := held()
 		r := Request{Identity: captcha.Identity{Type: captcha.Image}, Image: make([]byte, size)}
-		if _, err := c.Submit(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Submit(t.Context(), r)
+		testkit.NoError(t, err)
 		r.Image = nil
 		if after := held(); after > before+size/2 {
 			t.Errorf("%s: %d bytes are held after the submit of a picture of %d", api, after-before, size)

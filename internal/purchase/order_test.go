@@ -268,9 +268,8 @@ func TestOrdersInFlight(t *testing.T) {
 		time.Sleep(2 * second)
 		one.mustBuy(spec())
 		order := pool.Order{Name: "placed", ID: identity.ID(), Life: time.Minute, Depth: 100, Account: "x", Concurrency: 1}
-		if _, _, err := one.pool.Place(t.Context(), &order); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := one.pool.Place(t.Context(), &order)
+		testkit.NoError(t, err)
 		time.Sleep(3 * second)
 		list, err := two.OrdersInFlight(t.Context())
 		testkit.NoError(t, err)

@@ -276,9 +276,8 @@ var stories = []struct {
 			w.Set(func(w *World) { w.NoProvider = errors.New("no provider") })
 			list := collect(ask(a, time.Minute))
 			w.Set(func(w *World) { w.NoProvider = nil })
-			if _, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeAccount, "no money", 20*time.Second, 0); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeAccount, "no money", 20*time.Second, 0)
+			testkit.NoError(t, err)
 			return append(list, collect(ask(b, time.Minute))...)
 		},
 		want: []string{"outage: no provider after 0s", "outage: no money after 0s"},
@@ -287,9 +286,8 @@ var stories = []struct {
 		name: "callers wait for the end of a short outage, and for permits", sold: 2,
 		play: func(t *testing.T, w *World, a, b *Replica) []string {
 			w.Set(func(w *World) { w.Concurrency = 1 })
-			if _, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeOutage, "no answer", 2*time.Second, 0); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeOutage, "no answer", 2*time.Second, 0)
+			testkit.NoError(t, err)
 			return timeless(collect(ask(a, time.Minute), ask(a, time.Minute)))
 		},
 		want: []string{"token 1 (solve)", "token 2 (solve)"},
@@ -297,9 +295,8 @@ var stories = []struct {
 	{
 		name: "callers wait for a service that has no capacity", sold: 1,
 		play: func(t *testing.T, _ *World, a, b *Replica) []string {
-			if _, err := b.Pool.Brake(t.Context(), "main.k", string(pool.Busy), "no slot", 6*time.Second, 0); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Pool.Brake(t.Context(), "main.k", string(pool.Busy), "no slot", 6*time.Second, 0)
+			testkit.NoError(t, err)
 			return timeless(collect(ask(a, time.Minute)))
 		},
 		want: []string{"token 1 (solve)"},

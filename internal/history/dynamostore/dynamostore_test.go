@@ -246,9 +246,8 @@ func TestItemsThatNeverShow(t *testing.T) {
 		}
 	}
 	for _, i := range change {
-		if _, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.table, Item: marshal(i)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.table, Item: marshal(i)})
+		testkit.NoError(t, err)
 	}
 	for by, value := range map[history.By]string{history.BySite: site, history.ByKey: "ci"} {
 		if page, err := s.Find(t.Context(), history.Query{By: by, Value: value, Limit: 1}); err != nil || len(page.Rows) > 0 || page.More {

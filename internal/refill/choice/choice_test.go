@@ -139,9 +139,8 @@ func TestReplicasShareTheSums(t *testing.T) {
 		}
 		for range 20 {
 			order := r.end(t, "a", pool.Solved)
-			if _, _, err := r.pool.Report(t.Context(), order, captcha.ID(order), true, "qa", "n", ""); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := r.pool.Report(t.Context(), order, captcha.ID(order), true, "qa", "n", "")
+			testkit.NoError(t, err)
 			r.end(t, "b", pool.Solved)
 			r.end(t, "b", pool.Busy) // is no outcome of the provider's work
 			r.end(t, "a", pool.Solved)

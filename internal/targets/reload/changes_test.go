@@ -65,9 +65,8 @@ func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
 		"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + list: 2, // warning about simulated tokens in a real Redis
 	} {
 		b := newBench(t, text)
-		if _, err := b.Load(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Load()
+		testkit.NoError(t, err)
 		if got := b.log.Count("level=WARN"); got != want {
 			t.Errorf("%d warnings, want %d, of\n%s", got, want, text)
 		}

@@ -66,10 +66,8 @@ func Start(t testing.TB, o Options) *Process {
 		o.Binary = Binary(t)
 	}
 	line := append(append(o.Wrap, o.Binary, "serve", "--config", o.File, "--listen", o.Listen), o.Args...)
-	ended := make(chan error, 1)
 	p := &Process{
-		URL: "http://" + o.Listen, Config: o.File, Output: new(testkit.Log), Ended: ended,
-		t: t, command: exec.Command(line[0], line[1:]...), key: o.Key, client: o.Client, //nolint:gosec,noctx // G204: the tests choose the program
+		URL: "http://" + o.Listen, Config: o.File, t: t, command: exec.Command(line[0], line[1:]...), key: o.Key, client: o.Client, //nolint:gosec,noctx // G204: the tests choose the program
 	}
 	if o.TLS {
 		p.URL = "https://" + o.Listen
@@ -77,22 +75,7 @@ func Start(t testing.TB, o Options) *Process {
 	described.Add(t, p.URL)
 	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH")}, o.Env...)
 	p.command.Dir = t.TempDir()
-	p.command.Stdout, p.command.Stderr = p.Output, p.Output
-	testkit.NoError(t, p.command.Start())
-	go func() { ended <- p.command.Wait() }()
-	t.Cleanup(func() {
-		_ = p.command.Process.Kill()
-		if t.Failed() {
-			text := p.Output.String()
-			t.Logf("poold printed:\n%s", text[max(0, len(text)-8000):])
-		}
-	})
-	testkit.Within(t, 20*time.Second, "poold to be ready", func() bool {
-		select {
-		case err := <-p.Ended:
-			t.Fatalf("poold ended: %v\n%s", err, p.Output.String())
-		default:
-		}
+	p.Output, p.Ended = testkit.Daemon(t, p.command, func() bool {
 		response, err := p.client.Get(p.URL + "/readyz") //nolint:noctx // a request to a process of this test
 		if err != nil {
 			return false

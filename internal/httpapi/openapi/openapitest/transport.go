@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"poold/internal/httpapi/openapi"
+	"poold/internal/testkit"
 )
 
 // Poold returns the description of poold's API. Poold panics if the description cannot be read;
@@ -37,9 +38,7 @@ type Watch struct {
 func (w *Watch) Add(t testing.TB, base string) {
 	t.Helper()
 	u, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.tests == nil {

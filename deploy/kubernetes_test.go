@@ -46,9 +46,7 @@ func loadManifests(t *testing.T) *manifests {
 		if kinds[name] == nil {
 			t.Fatalf("kubernetes.yaml has an unknown or second object %q", name)
 		}
-		if err := yaml.UnmarshalStrict([]byte(text), kinds[name]); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.NoError(t, yaml.UnmarshalStrict([]byte(text), kinds[name]))
 		delete(kinds, name)
 	}
 	if len(kinds) > 0 {

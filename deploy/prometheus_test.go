@@ -148,9 +148,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 	}
 	section := regexp.MustCompile(`(?s)\n## Alerts\n.*?\n## `)
 	sections := found(`(?m)^### (Poold\w+)$`, section.FindString(read(t, "../docs/operating.md")))
-	if !slices.Equal(sections, names) {
-		t.Errorf("docs/operating.md has the sections %q\nrules.yaml the alerts %q", sections, names)
-	}
+	testkit.DeepEqual(t, "the sections of docs/operating.md, like the alerts", sections, names)
 }
 
 // TestCommandsOfTheAlertsWork runs each command that an alert, or the sections about states, codes and

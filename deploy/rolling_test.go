@@ -63,9 +63,7 @@ func TestRollingRestart(t *testing.T) {
 	for _, wrap := range rounds {
 		for i, p := range replicas {
 			time.Sleep(time.Second)
-			if err := p.Stop(); err != nil {
-				t.Errorf("replica %d: %v", i, err)
-			}
+			testkit.NoError(t, p.Stop())
 			replicas[i] = start(p.URL[len("http://"):], wrap)
 		}
 	}

@@ -42,9 +42,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	server.SQL(t, database, "create role poold login password 'first-password'; alter database "+name+" owner to poold")
 	records := func() int {
 		n, err := strconv.Atoi(server.SQL(t, database, "select count(*) from captcha_history where kind = 'order'"))
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.NoError(t, err)
 		return n
 	}
 
@@ -151,9 +149,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	applied("the certificate", func() {
 		for _, name := range []string{"key.pem", "cert.pem"} { // within the quiet period of the watch
 			content, err := os.ReadFile(filepath.Join(second, name))
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.NoError(t, err)
 			daemontest.ReplaceFile(t, filepath.Join(first, name), string(content))
 		}
 	})

@@ -101,9 +101,7 @@ func TestUnitFitsTheDaemon(t *testing.T) {
 	slices.Sort(names)
 	// Without a path, a missing credential is no error, so that the unit also starts with the demo
 	// file. systemd searches the file in /etc/credstore.
-	if passed := u["LoadCredential"]; !slices.Equal(passed, names) {
-		t.Errorf("LoadCredential=%q, and systemd/pools.yaml reads %q", passed, names)
-	}
+	testkit.DeepEqual(t, "LoadCredential, like the credentials of systemd/pools.yaml", u["LoadCredential"], names)
 }
 
 // secretFiles returns the paths of the secrets that a pools.yaml reads, in the order of the text.

@@ -112,9 +112,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 		if err != nil || !strings.HasPrefix(token, "SIMULATED.") || len(id) != 11 {
 			t.Fatalf("%s: %q %q, %v", name, token, id, err)
 		}
-		if err := client.Report(id, name != "hc"); err != nil {
-			t.Errorf("%s: the report: %v", name, err)
-		}
+		testkit.NoError(t, client.Report(id, name != "hc"))
 		lastID = id
 	}
 	testkit.Within(t, 20*time.Second, "the status to show that each was in the pool at the first poll", func() bool {

@@ -142,9 +142,7 @@ func TestEndToEnd(t *testing.T) {
 		}
 	}
 
-	if err := p.Stop(); err != nil {
-		t.Errorf("after SIGTERM: %v", err)
-	}
+	testkit.NoError(t, p.Stop())
 	printed := p.Output.String()
 	if !strings.Contains(printed, "stopped") {
 		t.Errorf("the stop was not finished:\n%s", tail(printed, 2000))

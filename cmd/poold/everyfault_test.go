@@ -125,9 +125,7 @@ func TestEveryFaultInTurn(t *testing.T) {
 // checkEvents stops a replica. The others list the stop and the changes before it; all replicas noticed each
 // change of the provider, and it is listed once.
 func (s *everyFault) checkEvents() {
-	if err := s.replicas[2].Stop(); err != nil {
-		s.Error(err)
-	}
+	testkit.NoError(s, s.replicas[2].Stop())
 	all := s.replicas[0].tells(events.ReplicaStopped, events.ReplicaStarted, events.ProviderDown, events.ProviderProbed, events.BudgetUsedUp)
 	for _, kind := range []events.Kind{events.BalanceLow, events.BudgetNear, events.TargetRefused, events.ProviderUp} {
 		testkit.Within(s, 20*time.Second, "the notification "+string(kind), func() bool { _, is := s.posted.Load(kind); return is })

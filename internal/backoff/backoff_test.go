@@ -36,9 +36,7 @@ func TestAround(t *testing.T) {
 	for range 500 {
 		seen[backoff.Around(10, 0.2)] = true
 	}
-	if keys := slices.Sorted(maps.Keys(seen)); !slices.Equal(keys, []time.Duration{8, 9, 10, 11, 12}) {
-		t.Errorf("around 10, by a fifth: %v", keys)
-	}
+	testkit.DeepEqual(t, "around 10, by a fifth", slices.Sorted(maps.Keys(seen)), []time.Duration{8, 9, 10, 11, 12})
 	testkit.Equal(t, "up to nothing", backoff.UpTo(0)+backoff.UpTo(-1), 0)
 }
 

@@ -44,14 +44,13 @@ func newWorld(t *testing.T, open func() claims.Store) *world {
 	t.Helper()
 	w := &world{}
 	w.ms.Store(1_800_000_000_000)
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
 	for i := range w.stores {
 		s := open()
 		w.stores[i], w.woken[i] = s, &sync.Map{}
-		all.Go(func() { _ = s.Listen(ctx, func(key captcha.ID) { w.woken[i].Store(key[0], true) }) })
+		testkit.Run(t, func(ctx context.Context) error {
+			return s.Listen(ctx, func(key captcha.ID) { w.woken[i].Store(key[0], true) })
+		})
 	}
-	t.Cleanup(func() { cancel(); all.Wait() })
 	return w
 }
 

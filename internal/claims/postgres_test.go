@@ -73,7 +73,7 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 		address := server.Database(t)
 		c := claims.Claims{Store: openPostgres(t, address, "captcha", 0, &log)}
 		listen := func() {
-			postgrestest.Run(t, func(ctx context.Context) error { return c.Listen(ctx, func(captcha.ID) {}) })
+			testkit.Run(t, func(ctx context.Context) error { return c.Listen(ctx, func(captcha.ID) {}) })
 		}
 		if name == "dropped" { // who connects to listen makes the table
 			outage.Begin, outage.End = func() { server.SQL(t, address, "drop table captcha_cache") }, listen

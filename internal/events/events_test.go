@@ -1,11 +1,9 @@
 package events_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,20 +32,9 @@ func newReplica(t *testing.T, p redistest.Place) *replica {
 	db, err := redisdb.Open(redisdb.Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: "test", Log: log, Probe: time.Hour})
 	testkit.NoError(t, err)
 	r.db, r.Log = db, events.NewLog(db, log)
-	r.start(t, r.Run)
+	t.Cleanup(func() { _ = db.Close() })
+	testkit.Run(t, r.Run)
 	return r
-}
-
-// start runs a function until the test ends.
-func (r *replica) start(t *testing.T, run func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		_ = r.db.Close()
-	})
 }
 
 // kinds returns the kinds of the events in the list, oldest first.

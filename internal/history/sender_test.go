@@ -80,16 +80,7 @@ func (w *world) setFault(fault func([]history.Row) error) {
 
 func (w *world) sender(from history.Outbox) (s *history.Sender, stop func()) {
 	s = history.NewSender(from, w, slog.New(slog.NewTextHandler(&w.log, nil)))
-	ctx, cancel := context.WithCancel(w.t.Context())
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := s.Run(ctx); err != nil {
-			w.t.Error(err)
-		}
-	})
-	stop = sync.OnceFunc(func() { cancel(); group.Wait() })
-	w.t.Cleanup(stop)
-	return s, stop
+	return s, testkit.Run(w.t, s.Run)
 }
 
 // subject returns a purchase of the i-th identity.
@@ -363,9 +354,7 @@ func TestOrdersInFlightAreSent(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 		synctest.Wait()
-		if want := []string{"ORDER ", "ORDER t1"}; !slices.Equal(w.active, want) {
-			t.Errorf("%q, want %q", w.active, want)
-		}
+		testkit.DeepEqual(t, "rows in flight", w.active, []string{"ORDER ", "ORDER t1"})
 		w.check()
 	})
 }

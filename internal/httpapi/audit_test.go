@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,7 +183,5 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 	var got []string
 	// A request is counted after its response is sent.
 	testkit.Within(t, 20*time.Second, "all are counted", func() bool { got = series(); return len(got) >= len(want) })
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	testkit.DeepEqual(t, "series", got, want)
 }

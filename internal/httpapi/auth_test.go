@@ -3,7 +3,6 @@ package httpapi
 import (
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -29,9 +28,7 @@ func TestChallengeOffersBasicForPagesOnly(t *testing.T) {
 	} {
 		a := d.ask(t, "GET", path)
 		checkProblem(t, path, a, 401, CodeUnauthorized, "")
-		if got := a.header.Values("WWW-Authenticate"); !slices.Equal(got, want) {
-			t.Errorf("%s: %q", path, got)
-		}
+		testkit.DeepEqual(t, path+": WWW-Authenticate", a.header.Values("WWW-Authenticate"), want)
 	}
 	a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyStatus))
 	checkProblem(t, "a key without the scope", a, 403, CodeForbidden, "")

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,14 +143,8 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		Pool: d.stock.Pool, Buyer: &solve.Buyer{Orderer: d.orders, Pool: d.stock.Pool, Log: log}, Refiller: d.orders, Log: log,
 	})
 	tasks := compat.New(d.stock.Pool, d.solver.Service, log)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = d.solver.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		d.orders.tells.Wait()
-	})
+	t.Cleanup(d.orders.tells.Wait)
+	testkit.Run(t, d.solver.Run)
 	metrics := NewMetrics("1.2.3", "abcdef0", "IABFZE2N (host:8080)", func() listener.Counts {
 		return listener.Counts{Open: 3, Refused: 4}
 	}, func() int64 { return 5 })
@@ -195,9 +188,7 @@ func (d *daemon) handle(t *testing.T, method, path, body string, headers ...stri
 	d.Handler().ServeHTTP(recorder, request)
 	response := recorder.Result()
 	response.Request = request
-	if err := openapitest.Check(response, recorder.Body.Bytes()); err != nil {
-		t.Error(err)
-	}
+	testkit.NoError(t, openapitest.Check(response, recorder.Body.Bytes()))
 	return answer{asked: method + " " + path, status: recorder.Code, header: recorder.Header(), body: recorder.Body.String()}
 }
 

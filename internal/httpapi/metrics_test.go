@@ -77,9 +77,8 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	// The sample set has no history, so /metrics lacks these documented names.
 	names = append(names, "poold_history_up", "poold_history_records_total", "poold_history_unrecorded_total")
 	slices.Sort(names)
-	if slices.Sort(documented); !slices.Equal(names, documented) {
-		t.Errorf("/metrics has %q\nthe page %q", names, documented)
-	}
+	slices.Sort(documented)
+	testkit.DeepEqual(t, "names in /metrics, like those of the page", names, documented)
 	state := prometheus.NewPedanticRegistry()
 	testkit.NoError(t, state.Register(d.Status))
 	for _, registry := range []prometheus.Gatherer{d.Metrics.registry, state} {

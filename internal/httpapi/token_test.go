@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -84,15 +83,11 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		return call
 	}
 	want := pool.Call{ID: set.Targets[1].ID, Margin: 40 * time.Second, MostTickets: 20, Rate: 20, RatePer: time.Minute, Row: `{"Key":"-","Target":"staging-login"}`}
-	if got := sent("/pool/staging-login/token"); !reflect.DeepEqual(got, want) {
-		t.Errorf("plain: %+v\nwant %+v", got, want)
-	}
+	testkit.DeepEqual(t, "plain", sent("/pool/staging-login/token"), want)
 	named := pool.Call{ID: want.ID, MinTTL: 90500 * time.Millisecond}
 	solve.Identify(&named, "anyone\x00"+string(want.ID), "order 7")
 	want.Wait, want.MinTTL, want.Fingerprint = 60*time.Second, named.MinTTL, named.Fingerprint
-	if got := sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"); !reflect.DeepEqual(got, want) {
-		t.Errorf("everything: %+v\nwant %+v", got, want)
-	}
+	testkit.DeepEqual(t, "everything", sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"), want)
 	for query, waits := range map[string][2]time.Duration{ // valid values of wait and min_ttl; a number without a unit is in seconds
 		"wait=20&min_ttl=30": {20 * time.Second, 30 * time.Second}, "min_ttl=90.5&wait=0": {0, 90500 * time.Millisecond},
 		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
@@ -104,13 +99,9 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		d.stock.before = nil
 	}
 	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second, Row: `{"Key":"-","Target":"checkout"}`}
-	if got := sent("/pool/checkout/token"); !reflect.DeepEqual(got, want) {
-		t.Errorf("on_empty wait: %+v\nwant %+v", got, want)
-	}
+	testkit.DeepEqual(t, "on_empty wait", sent("/pool/checkout/token"), want)
 	want.Wait = 0
-	if got := sent("/pool/checkout/token?wait=0s"); !reflect.DeepEqual(got, want) {
-		t.Errorf("an explicit wait beats on_empty: %+v\nwant %+v", got, want)
-	}
+	testkit.DeepEqual(t, "an explicit wait beats on_empty", sent("/pool/checkout/token?wait=0s"), want)
 }
 
 func TestMalformedTokenRequestIsRefused(t *testing.T) {
@@ -160,9 +151,7 @@ func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 		}
 	}
 	first, again := given[:4], given[4:]
-	if !slices.Equal(first, again) {
-		t.Errorf("given %q, then %q", first, again)
-	}
+	testkit.DeepEqual(t, "tokens given again", again, first)
 	slices.Sort(first)
 	testkit.Equal(t, "scopes", len(slices.Compact(first)), 4)
 }

@@ -292,9 +292,7 @@ func (m *model) check() {
 	for _, row := range m.rows {
 		order, kind := fmt.Sprint(row.Values["order"]), fmt.Sprint(row.Values["kind"])
 		var p purchase.Purchase
-		if err := json.Unmarshal([]byte(fmt.Sprint(row.Values["row"])), &p); err != nil {
-			m.Errorf("the row of %s: %v", order, err)
-		}
+		testkit.NoError(m, json.Unmarshal([]byte(fmt.Sprint(row.Values["row"])), &p))
 		tasks[p.Task] = order
 		if kind == "open" {
 			continue

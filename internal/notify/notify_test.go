@@ -142,9 +142,7 @@ func TestRedisDown(t *testing.T) {
 		t.Errorf("posted after %v", took)
 	}
 	time.Sleep(5 * time.Second) // two turns: nothing else is posted
-	if got := slices.Sorted(slices.Values(hook.await(t, 2))); !slices.Equal(got, []string{"replica one", "replica two"}) {
-		t.Errorf("%q", got)
-	}
+	testkit.DeepEqual(t, "posted", slices.Sorted(slices.Values(hook.await(t, 2))), []string{"replica one", "replica two"})
 }
 
 // The file accepts each kind of event.

@@ -33,9 +33,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	db, _ := openMigrated(t, address, postgrestest.Patience)
 	made := strings.Fields(server.SQL(t, address, "select tablename from pg_tables where schemaname = 'public' order by 1"))
-	if want := append(slices.Clone(tables), "poold_schema"); !slices.Equal(made, want) {
-		t.Errorf("the files make %q, want %q", made, want)
-	}
+	testkit.DeepEqual(t, "tables that the files make", made, append(slices.Clone(tables), "poold_schema"))
 	whole := server.SQL(t, address, shape)
 	server.SQL(t, address, "insert into captcha_days values ('2026-01-02', 'target', 'login', 'qa', 'lost', 5)")
 	server.SQL(t, address, "drop table captcha_history")

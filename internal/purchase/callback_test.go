@@ -69,9 +69,7 @@ func TestCallbacks(t *testing.T) {
 				c.change(&back)
 			}
 			for range 2 {
-				if err := two.Callback(t.Context(), back); err != nil {
-					t.Error(err)
-				}
+				testkit.NoError(t, two.Callback(t.Context(), back))
 			}
 			again := map[bool]string{true: "unknown", false: c.want}[strings.Contains(c.kinds, " ")]
 			want := []string{"callback main " + c.want, "callback main " + again}
@@ -179,9 +177,7 @@ func TestDeadLetters(t *testing.T) {
 		w.setDown(true)
 		back := request(f.requests[0].Pingback, "id=main1&code=03AF")
 		for range 2 {
-			if err := r.Callback(t.Context(), back); err != nil {
-				t.Error(err)
-			}
+			testkit.NoError(t, r.Callback(t.Context(), back))
 		}
 		testkit.Equal(t, "outcomes", r.counted(), "callback main kept, callback main kept")
 		list, err := r.DeadLetters()

@@ -88,8 +88,8 @@ func (r *replica) Count(event, provider, outcome string) {
 // replica starts a replica with the given providers.
 func (w *world) replica(name string, entries ...purchase.Entry) *replica {
 	r := &replica{w: w, name: name, folder: w.t.TempDir()}
-	db, cut := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
-	r.kill = cut
+	db, setDown := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
+	r.kill = func() { setDown(true) }
 	r.pool = pool.New(pool.Config{DB: db, Takes: db, Prefix: "p", Replica: name, Log: r.log.Logger(), Away: func() error {
 		if w.down.Load() {
 			return pool.ErrDown
@@ -102,11 +102,9 @@ func (w *world) replica(name string, entries ...purchase.Entry) *replica {
 	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
 	r.SetProviders(entries)
 	testkit.NoError(w.t, r.OpenDeadLetters())
-	ctx, cancel := context.WithCancel(context.Background())
-	var run sync.WaitGroup
-	run.Go(func() { _ = r.Run(ctx) })
-	r.stop = sync.OnceFunc(func() { cancel(); run.Wait(); r.buys.Wait() })
-	w.t.Cleanup(func() { r.stop(); _ = db.Close() })
+	w.t.Cleanup(func() { r.buys.Wait(); _ = db.Close() })
+	stop := testkit.Run(w.t, r.Run)
+	r.stop = func() { stop(); r.buys.Wait() }
 	synctest.Wait()
 	return r
 }

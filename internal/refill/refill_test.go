@@ -344,9 +344,7 @@ func TestGuests(t *testing.T) {
 		}
 		testkit.Equal(t, "orders after a lost wake-up", w.sold(guest), 3)
 		for range 3 {
-			if err := <-got; err != nil {
-				t.Error(err)
-			}
+			testkit.NoError(t, <-got)
 		}
 		time.Sleep(10 * second)
 		testkit.Equal(t, "a guest whom nobody needs is due", w.due(guest.ID), false)

@@ -39,12 +39,10 @@ func TestWatch(t *testing.T) {
 			time.Sleep(pass)
 		}
 		var gone []string
-		ctx, cancel := context.WithCancel(t.Context())
 		live.Store(&[]string{"one@v@", "two@v@"})
-		ended := make(chan error)
-		go func() {
-			ended <- replicas.Watch(ctx, func() []string { return *live.Load() }, func(r replicas.Replica) { gone = append(gone, r.ID) })
-		}()
+		stop := testkit.Run(t, func(ctx context.Context) error {
+			return replicas.Watch(ctx, func() []string { return *live.Load() }, func(r replicas.Replica) { gone = append(gone, r.ID) })
+		})
 		time.Sleep(3 * time.Second)
 		setLive(7*time.Second, "one@v@")
 		setLive(3*time.Second, "one@v@", "two@v@")
@@ -53,9 +51,7 @@ func TestWatch(t *testing.T) {
 		testkit.Equal(t, "replicas gone", len(gone), 0)
 		setLive(3*time.Second, "one@v@", "two@v@")
 		setLive(time.Minute, "one@v@")
-		cancel()
-		if err := <-ended; err != nil || fmt.Sprint(gone) != "[two]" {
-			t.Errorf("gone %v, %v", gone, err)
-		}
+		stop()
+		testkit.Equal(t, "gone", fmt.Sprint(gone), "[two]")
 	})
 }

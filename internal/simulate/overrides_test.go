@@ -119,8 +119,6 @@ func TestComparisonHasEachPriceOnce(t *testing.T) {
 				testkit.Equal(t, "miss_cost of a fixed depth", r.MissCost, 0)
 			}
 		}
-		if !reflect.DeepEqual(prices, want) {
-			t.Errorf("miss_cost %g: %v, want %v", own, prices, want)
-		}
+		testkit.DeepEqual(t, "prices of adaptive targets", prices, want)
 	}
 }

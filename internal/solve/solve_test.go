@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -620,8 +619,6 @@ func TestSavings(t *testing.T) {
 		collect(ask(a, time.Minute))
 		after(2 * time.Second)
 		want := map[pool.SavingsSource]int64{pool.SavedSolve: 1, pool.SavedReplay: 1, pool.SavedMissed: 1, pool.SavedPool: 1, pool.SavedRefused: 1}
-		if got := saved(t, a); !maps.Equal(got, want) {
-			t.Errorf("counted %v, want %v", got, want)
-		}
+		testkit.DeepEqual(t, "counted", saved(t, a), want)
 	})
 }

@@ -96,9 +96,7 @@ func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	if err := later.Each(func(l Letter) bool {
 		n++
 		for _, order := range []string{l.Order, l.Order, letter(2).Order, "never heard of"} {
-			if err := later.Remove(order); err != nil {
-				t.Error(err)
-			}
+			testkit.NoError(t, later.Remove(order))
 		}
 		later.mustKeep(t, letter(9))
 		return true
@@ -135,9 +133,7 @@ func TestBadFiles(t *testing.T) {
 		if want := name + ": not a dead letter"; !errors.Is(err, ErrBad) || err.Error() != want {
 			t.Errorf("%s: told %v, want %s", what, err, want)
 		}
-		if !slices.Equal(got, []Letter{letter(0), letter(2)}) {
-			t.Errorf("%s: each gave %+v", what, got)
-		}
+		testkit.DeepEqual(t, what, got, []Letter{letter(0), letter(2)})
 		testkit.Equal(t, what+": letters", s.Count(), 3)
 		s.mustKeep(t, l)
 		s.wantAll(t, what, letter(0), l, letter(2))

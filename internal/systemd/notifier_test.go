@@ -1,7 +1,6 @@
 package systemd_test
 
 import (
-	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -68,20 +67,6 @@ func environment(t *testing.T, variables ...string) {
 	}
 }
 
-// run runs a part of a Notifier until the test ends.
-func run(t *testing.T, part func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- part(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // A start, a reload and a stop send the states in this order.
 func TestStates(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
@@ -110,7 +95,7 @@ func TestWatchdog(t *testing.T) {
 	environment(t, "NOTIFY_SOCKET="+name, "WATCHDOG_USEC=200000", "WATCHDOG_PID="+strconv.Itoa(os.Getpid()))
 	n := systemd.New(log.Logger())
 	var hungSince atomic.Int64 // Unix ns; 0 = the loop turns
-	run(t, n.KeepAlive(func() time.Time {
+	testkit.Run(t, n.KeepAlive(func() time.Time {
 		if at := hungSince.Load(); at != 0 {
 			return time.Unix(0, at)
 		}

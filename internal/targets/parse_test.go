@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -170,9 +169,7 @@ func TestMissingKeysAreInherited(t *testing.T) {
 		{withProviderKeys("price_per_1000: 0"), price, Prices{}},
 		{withProviderKeys("price_per_1000: {turnstile: 1.2, geetest_v4: '${PRICE:-4}'}"), price, Prices{-1, -1, -1, 1.2, -1, 4, -1}},
 	} {
-		if got := tc.show(mustParse(t, tc.text, References{})); !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("%+v, want %+v of\n%s", got, tc.want, tc.text)
-		}
+		testkit.DeepEqual(t, tc.text, tc.show(mustParse(t, tc.text, References{})), tc.want)
 	}
 }
 

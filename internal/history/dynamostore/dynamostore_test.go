@@ -216,9 +216,7 @@ func TestActiveOrders(t *testing.T) {
 		for _, r := range slices.Backward(want) {
 			wanted = append(wanted, fmt.Sprint(key{"ACTIVE#" + r.ID, "TASK"}, float64(r.At.Add(10*time.Minute).Unix())))
 		}
-		if !slices.Equal(got, wanted) {
-			t.Errorf("active are %v, want %v", got, wanted)
-		}
+		testkit.DeepEqual(t, "active orders", got, wanted)
 	}
 	mustAppend(t, s, append(all[:2:2], purchase(9, now.Add(-11*time.Minute)))...)
 	active(all[:2]...)

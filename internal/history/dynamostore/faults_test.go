@@ -128,12 +128,8 @@ func TestPermissions(t *testing.T) {
 	rows := orders(yesterday(), 1)
 	mustAppend(t, s, append(rows, purchase(1, time.Now()))...)
 	checkAll(t, s, rows)
-	if err := s.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.NoError(t, s.Check(t.Context()))
 	needs("[DeleteItem DescribeTable DescribeTimeToLive PutItem Query UpdateItem]")
-	if err := openStore(t, Options{Table: "fresh", Endpoint: proxy.URL}).Init(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.NoError(t, openStore(t, Options{Table: "fresh", Endpoint: proxy.URL}).Init(t.Context()))
 	needs("[CreateTable DescribeTable DescribeTimeToLive UpdateTimeToLive]")
 }

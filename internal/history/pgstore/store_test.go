@@ -45,7 +45,7 @@ func testSuite(t *testing.T, server *postgrestest.Server) {
 		var stops []func()
 		for _, db := range []*postgres.DB{one.db, two.db} {
 			s := New(db, orders, handouts)
-			stops = append(stops, postgrestest.Run(t, func(ctx context.Context) error {
+			stops = append(stops, testkit.Run(t, func(ctx context.Context) error {
 				db.Sweep(ctx, 20*time.Millisecond, s.forget)
 				return nil
 			}))

@@ -17,9 +17,7 @@ func TestDocumentIsValidOpenAPI(t *testing.T) {
 	document, err := openapi3.NewLoader().LoadFromData(openapi.Document())
 	testkit.NoError(t, err)
 	testkit.Equal(t, "version", document.OpenAPI, "3.1.0")
-	if err := document.Validate(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.NoError(t, document.Validate(t.Context()))
 }
 
 // The request to /solve of each type has each field of the type.

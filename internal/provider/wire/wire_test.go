@@ -61,14 +61,11 @@ func TestUnknownFieldsAreListed(t *testing.T) {
 	task := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"callbackUrl":"https://h.example/","softId":4,"priority":1,"task":{"type":"TurnstileTask",
 		"websiteURL":"https://e.example/","websiteKey":"s","cloudflareTaskType":"cf_clearance","cookies":"c","fallback":false}}`)}).Order
 	for _, text := range []string{`"x"`, `5`, `true`, `[1]`} {
-		if o := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":`+text); !reflect.DeepEqual(o.Undone, []string{"enterprisePayload"}) {
-			t.Errorf("enterprisePayload %s: %q", text, o.Undone)
-		}
+		o := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":`+text)
+		testkit.DeepEqual(t, "undone of the enterprisePayload "+text, o.Undone, []string{"enterprisePayload"})
 	}
 	nested := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":{"rqdata":"r","Sentry":true,"empty":""},"other":{"a":{"b":1},"c":2}`)
-	if want := []string{"enterprisePayload.Sentry", "other"}; !reflect.DeepEqual(nested.Undone, want) {
-		t.Errorf("unknown members within objects: %q, want %q", nested.Undone, want)
-	}
+	testkit.DeepEqual(t, "unknown members within objects", nested.Undone, []string{"enterprisePayload.Sentry", "other"})
 	if want := []string{"cloudflareTaskType", "cookies", "priority"}; !reflect.DeepEqual(task.Undone, want) || task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
 		t.Errorf("%+v", task)
 	}

@@ -80,17 +80,7 @@ func (b *testFile) load() *targets.Set {
 }
 
 // startWatch runs the File until the test ends.
-func (b *testFile) startWatch() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- b.Run(ctx) }()
-	b.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			b.t.Errorf("Run: %v", err)
-		}
-	})
-}
+func (b *testFile) startWatch() { testkit.Run(b.t, b.Run) }
 
 func (b *testFile) waitUntil(what string, ok func() bool) {
 	b.t.Helper()

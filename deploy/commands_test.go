@@ -83,9 +83,7 @@ func TestEachBlockIsRun(t *testing.T) {
 			}
 		}
 	}
-	if len(headings) < 4 {
-		t.Errorf("only %d sections have commands: %q", len(headings), headings)
-	}
+	testkit.AtLeast(t, "sections with commands", len(headings), 4)
 	for _, call := range slices.Compact(headings) {
 		if !strings.Contains(source, call) {
 			t.Errorf("no test has %s", call)

@@ -185,9 +185,7 @@ func (p *project) checkImage(t *testing.T, i image, running *process) {
 	}) {
 		t.Errorf("no volume is at %s, where the image has its volume", i.volume)
 	}
-	if limit := time.Duration(*s.StopGracePeriod); limit < longestStop(t) {
-		t.Errorf("stop_grace_period is %v, and a stop takes up to %v", limit, longestStop(t))
-	}
+	testkit.AtLeast(t, "stop_grace_period", time.Duration(*s.StopGracePeriod), longestStop(t))
 }
 
 // setPassword adds or removes a password of Redis by the command of the docs.

@@ -145,9 +145,7 @@ func TestUnitReadsCredentials(t *testing.T) {
 		}
 		n.wait(t, reloads+1, "RELOADING=1")
 		n.wait(t, reloads+2, "READY=1")
-		if refused() != round {
-			t.Errorf("after the reload, poold logged the credential %d times", refused())
-		}
+		testkit.Equal(t, "refusals of the credential in the log", refused(), round)
 		if status, body := m.network.call(10*time.Second, http.MethodGet, "http://127.0.0.1:8080/status.json", callersKey); status != http.StatusOK {
 			t.Errorf("with the unreadable credential: %d %s", status, body)
 		}

@@ -169,16 +169,10 @@ func TestKubernetesObjectsFit(t *testing.T) {
 		}
 	}
 	c := spec.Containers[0]
-	if port := m.service.Spec.Ports[0]; port.TargetPort != intstr.FromString(c.Ports[0].Name) {
-		t.Errorf("the Service sends to the port %v, and the pods have %+v", port.TargetPort, c.Ports)
-	}
+	testkit.Equal(t, "the Service's port", m.service.Spec.Ports[0].TargetPort, intstr.FromString(c.Ports[0].Name))
 	stop := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds)*time.Second + longestStop(t)
-	if limit := time.Duration(*spec.TerminationGracePeriodSeconds) * time.Second; limit < stop {
-		t.Errorf("terminationGracePeriodSeconds is %v, and a stop takes up to %v", limit, stop)
-	}
-	if text := read(t, "config/pools.yaml"); m.config.Data["pools.yaml"] != text {
-		t.Errorf("the ConfigMap differs from config/pools.yaml:\n%s", m.config.Data["pools.yaml"])
-	}
+	testkit.AtLeast(t, "the time for a stop", time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second, stop)
+	testkit.Equal(t, "pools.yaml of the ConfigMap", m.config.Data["pools.yaml"], read(t, "config/pools.yaml"))
 }
 
 // Two replicas run as the Deployment says. An outage of Redis makes them unready, but does not restart
@@ -206,9 +200,7 @@ func TestKubernetes(t *testing.T) {
 		t.Helper()
 		for i, p := range pods {
 			running[i].within(t, 30*time.Second, what, func() bool { return m.probe(p, c.ReadinessProbe) == ready })
-			if status := m.probe(p, c.LivenessProbe); status != http.StatusOK {
-				t.Errorf("%s: the liveness probe gets %d", what, status)
-			}
+			testkit.Equal(t, what+": the liveness probe", m.probe(p, c.LivenessProbe), http.StatusOK)
 		}
 	}
 	probes("ready pods", http.StatusOK)

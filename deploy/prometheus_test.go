@@ -174,9 +174,7 @@ func TestCommandsOfTheAlertsWork(t *testing.T) {
 			t.Errorf("%s: %v\n%s", command, err, output)
 		}
 	}
-	if len(commands) < 10 {
-		t.Errorf("only %d commands: %q", len(commands), commands)
-	}
+	testkit.AtLeast(t, "commands", len(commands), 10)
 }
 
 // found returns the first group of each match.

@@ -59,9 +59,7 @@ func TestImageSources(t *testing.T) {
 	made := strings.Join(regexp.MustCompile(`(?m)^RUN .*`).FindAllString(text, -1), " ") + " "
 	ignored := strings.Fields(read(t, "../.dockerignore"))
 	copies := regexp.MustCompile(`(?m)^COPY ((?:--\S+ )*)(.+) \S+$`).FindAllStringSubmatch(text, -1)
-	if len(copies) < 5 {
-		t.Fatalf("the Dockerfile has %d copies", len(copies))
-	}
+	testkit.AtLeast(t, "copies in the Dockerfile", len(copies), 5)
 	for _, copied := range copies {
 		for _, source := range strings.Fields(copied[2]) {
 			if strings.Contains(copied[1], "--from=") {
@@ -131,7 +129,5 @@ func TestLicenses(t *testing.T) {
 			t.Errorf("no license of %s in %d bytes:\n%s", module, len(output), text)
 		}
 	}
-	if len(modules) != strings.Count(list, "\n  ") {
-		t.Errorf("poold has %d modules, with Go, and the list has others:\n%s", len(modules), list)
-	}
+	testkit.Equal(t, "modules in the list, with Go", strings.Count(list, "\n  "), len(modules))
 }

@@ -103,9 +103,7 @@ func TestRotationUnderLoad(t *testing.T) {
 					continue
 				}
 				_ = response.Body.Close()
-				if response.StatusCode != http.StatusOK {
-					t.Errorf("status %s", response.Status)
-				}
+				testkit.Equal(t, "status", response.StatusCode, http.StatusOK)
 				served.Add(1)
 			}
 		})
@@ -142,9 +140,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	before := records()
 	server.SQL(t, database, "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'poold'")
 	testkit.Within(t, 20*time.Second, "later orders in the history", func() bool { return records() > before+10 })
-	if p.Output.Count("password authentication failed") > 0 {
-		t.Error("poold used the first password after the reload")
-	}
+	testkit.Equal(t, "uses of the first password after the reload", p.Output.Count("password authentication failed"), 0)
 
 	applied("the certificate", func() {
 		for _, name := range []string{"key.pem", "cert.pem"} { // within the quiet period of the watch

@@ -83,12 +83,8 @@ func TestUnitFitsTheDaemon(t *testing.T) {
 	if i := slices.Index(command, "--config"); i < 0 || command[i+1] != "/etc/poold/pools.yaml" {
 		t.Errorf("ExecStart=%s", command)
 	}
-	if limit := seconds(t, one("TimeoutStopSec")); limit < longestStop(t) {
-		t.Errorf("TimeoutStopSec=%v, and a stop takes up to %v", limit, longestStop(t))
-	}
-	if one("WorkingDirectory") != "%S/"+one("StateDirectory") {
-		t.Errorf("the dead letters are in %s, and the daemon may write to %s", one("WorkingDirectory"), one("StateDirectory"))
-	}
+	testkit.AtLeast(t, "TimeoutStopSec", seconds(t, one("TimeoutStopSec")), longestStop(t))
+	testkit.Equal(t, "the folder of the dead letters", one("WorkingDirectory"), "%S/"+one("StateDirectory"))
 	const folder = "/run/credentials/poold.service/"
 	var names []string
 	for _, path := range secretFiles(read(t, "systemd/pools.yaml")) {

@@ -140,9 +140,7 @@ func TestHelpAndManPages(t *testing.T) {
 		t.Fatalf("exit %d: %s%s", code, stdout, stderr)
 	}
 	list := allCommands()
-	if len(list) < 25 {
-		t.Fatalf("there are %d commands", len(list))
-	}
+	testkit.AtLeast(t, "commands", len(list), 25)
 	for _, command := range list {
 		path := command.CommandPath()
 		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(path, " ", "-")+".1"))

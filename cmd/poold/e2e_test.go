@@ -126,20 +126,14 @@ func TestEndToEnd(t *testing.T) {
 
 	p.tells(events.ReplicaStarted, events.ReloadApplied, events.ReloadRefused)
 	end := ledger(t, service)
-	if end.Totals.PeakInFlight > 60 {
-		t.Errorf("%d tasks at once for a concurrency of 60", end.Totals.PeakInFlight)
-	}
+	testkit.AtMost(t, "tasks at once for a concurrency of 60", end.Totals.PeakInFlight, 60)
 	for _, name := range []string{"login", "checkout"} {
 		// Every order was placed to reach the depth at first, or to replace a token that was taken.
 		served := p.target(name)
-		if n := int64(bought(end, identities[name])); n > 20+served.Hits+served.Waited {
-			t.Errorf("%s: %d tokens were bought for a depth of 20 and %d served", name, n, served.Hits+served.Waited)
-		}
+		testkit.AtMost(t, name+": tokens bought", int64(bought(end, identities[name])), 20+served.Hits+served.Waited)
 	}
 	for _, sale := range end.Sales {
-		if sale.Collected > 1 {
-			t.Errorf("task %s was collected %d times", sale.Task, sale.Collected)
-		}
+		testkit.AtMost(t, "times that task "+sale.Task+" was collected", sale.Collected, 1)
 	}
 
 	testkit.NoError(t, p.Stop())
@@ -174,9 +168,7 @@ func takeMany(t *testing.T, p *process, n, callers int) []string {
 					return
 				}
 				checkIdentity(t, name, h)
-				if h.TTLms < margins[name] {
-					t.Errorf("%s: a token with %d ms of life, inside its margin", name, h.TTLms)
-				}
+				testkit.AtLeast(t, name+": ms of life of a token", h.TTLms, margins[name])
 				if left := time.Until(h.ExpiresAt).Milliseconds(); left < margins[name]-10_000 { // a busy machine reads answers late
 					t.Errorf("%s: expires in %d ms by the caller's clock", name, left)
 				}

@@ -199,9 +199,7 @@ func (s *everyFault) freeze() {
 	s.server.Thaw()
 	sharers.Wait()
 	for page, list := range tokens {
-		if len(list) > 1 {
-			s.Errorf("%d tokens for callers that share the solve of %s", len(list), page)
-		}
+		testkit.AtMost(s, "tokens for callers that share the solve of "+page, len(list), 1)
 	}
 }
 
@@ -245,9 +243,7 @@ func (s *everyFault) refuseAccount() {
 	}
 	before := s.submits()
 	s.wait(4 * time.Second)
-	if n := s.submits() - before; n > 3 {
-		s.Errorf("%d submits at an account that is refused", n)
-	}
+	testkit.AtMost(s, "submits at an account that is refused", s.submits()-before, 3)
 	s.service.SetFaults()
 	s.replicas[2].order(http.MethodPost, "/providers/service/probe", "", http.StatusOK)
 	for i, p := range s.replicas {

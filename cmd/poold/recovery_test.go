@@ -205,9 +205,7 @@ func TestKillDuringAnOrder(t *testing.T) {
 			// Each solved token is handed out once in the end.
 			seen := map[string]bool{hash(first.Token): true}
 			w.drain(t, living, seen)
-			if want := books.Totals.Submitted - step.forgone; len(seen) < want {
-				t.Errorf("%d tokens came to light, %d were paid for", len(seen), want)
-			}
+			testkit.AtLeast(t, "tokens that came to light", len(seen), books.Totals.Submitted-step.forgone)
 			t.Logf("bought %d, sold %d, lost %d", bought, books.Totals.Submitted, s.Lost)
 		})
 	}

@@ -95,8 +95,6 @@ func TestConnectionsOfAStop(t *testing.T) {
 	}
 	fresh.waitForClose("a new connection")
 	idle.waitForClose("a connection that stayed idle")
-	if took := time.Since(began); took < time.Second {
-		t.Errorf("a connection that stayed idle ended %v after SIGTERM", took)
-	}
+	testkit.AtLeast(t, "time after SIGTERM of a connection that stayed idle", time.Since(began), time.Second)
 	testkit.NoError(t, testkit.Receive(t, 15*time.Second, "the end of poold after that of its last connection", p.Ended))
 }

@@ -1,7 +1,6 @@
 package backend_test
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -69,9 +68,7 @@ targets: {a: {type: turnstile, sitekey: k, pageurl: "https://example.com/", owne
 		t.Error(err)
 	}
 	db.SetTLS(redisdb.TLS{})
-	if err := db.Hot.Ping(t.Context()).Err(); !errors.Is(err, redisdb.ErrDown) {
-		t.Errorf("without the certificates: %v", err)
-	}
+	testkit.ErrorIs(t, "without the certificates", db.Hot.Ping(t.Context()).Err(), redisdb.ErrDown)
 }
 
 // The messages of the Redis client are logged at level debug.

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -43,9 +42,7 @@ func TestCheckFailsIfItCannotPrint(t *testing.T) {
 	const valid = "redis: {url: embedded}\nproviders: [{name: own, protocol: simulated}]\n" +
 		"targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
 	for name, text := range map[string]string{"valid": valid, "invalid": "budget: 5\n" + valid} {
-		if err := runCheckOf(t, filepath.Join(t.TempDir(), "pools.yaml"), text, full{}); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.ErrorIs(t, name, runCheckOf(t, filepath.Join(t.TempDir(), "pools.yaml"), text, full{}), syscall.ENOSPC)
 	}
 }
 

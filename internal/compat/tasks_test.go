@@ -423,9 +423,7 @@ func TestStories(t *testing.T) {
 					t.Errorf("hits, waited, missed, left, replays: %s, want %s", counts, s.counts)
 				}
 				after(taskIdle + time.Second)
-				if a.Guests()+b.Guests() > 0 {
-					t.Error("a guest that nobody polls is still known to a refiller")
-				}
+				testkit.Equal(t, "guests without pollers that are still known to a refiller", a.Guests()+b.Guests(), 0)
 			})
 		})
 	}

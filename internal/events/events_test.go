@@ -94,9 +94,7 @@ func testList(t *testing.T, p redistest.Place) {
 		t.Errorf("%s, and %d at another replica; want %s", got, len(list), want)
 	}
 	for _, e := range list[5:] {
-		if e.At.Sub(at).Abs() > time.Second {
-			t.Errorf("an event of %v has the time %v", at, e.At)
-		}
+		testkit.AtMost(t, "difference of the times of an event", e.At.Sub(at).Abs(), time.Second)
 		if !utf8.ValidString(e.Text) || len(e.Text) > 500 {
 			t.Errorf("%d bytes", len(e.Text))
 		}

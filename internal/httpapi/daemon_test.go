@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -220,9 +219,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 	t.Cleanup(func() {
 		d.client.CloseIdleConnections()
 		testkit.NoError(t, srv.Close())
-		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
+		testkit.ErrorIs(t, "serving", <-done, http.ErrServerClosed)
 		for _, canary := range []string{"canary-key", "canary-token", "canary-query"} {
 			if strings.Contains(d.logged.String(), canary) {
 				t.Errorf("the log shows %s:\n%s", canary, d.logged)

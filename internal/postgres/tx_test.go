@@ -30,9 +30,7 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 			}
 			return mine
 		})
-		if !errors.Is(err, mine) {
-			t.Errorf("told %v", err)
-		}
+		testkit.ErrorIs(t, "told", err, mine)
 		testkit.Equal(t, "rows", server.SQL(t, address, "select count(*) from numbers"), "0")
 	})
 

@@ -115,9 +115,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 			}
 		}
 		before := len(f.submitTimes("site-a"))
-		if before > 3 {
-			t.Errorf("%d submits before it was known", before)
-		}
+		testkit.AtMost(t, "submits before it was known", before, 3)
 		f.advance(10 * time.Minute)
 		testkit.Equal(t, "probes in 10 minutes", len(f.submitTimes("site-a"))-before, 3)
 		// The bound on the target's orders survives a restart.
@@ -270,9 +268,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 			t.Errorf("%d submits in 3 minutes, want one in 5 s", n)
 		}
 		for _, t1 := range []targets.Target{a, b, c} {
-			if n := len(f.submitTimes(t1.Name)); n < 4 { // about 16 submits are expected
-				t.Errorf("%s was tried %d times", t1.Name, n)
-			}
+			testkit.AtLeast(t, "submits of "+t1.Name, len(f.submitTimes(t1.Name)), 4) // about 16 are expected
 		}
 		if s := f.provider(f.all[1]); s.Brake.Failures < 20 || s.State.Kind != provider.StateBusy {
 			t.Errorf("%+v", s)

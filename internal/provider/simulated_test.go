@@ -71,9 +71,8 @@ func buyEveryKind(t *testing.T, waiting, c *Client, service *simulatedtest.Servi
 		if err != nil {
 			t.Fatalf("%+v: %v", id, err)
 		}
-		if _, err := waiting.Poll(ctx, task, id); !errors.Is(err, ErrNotReady) {
-			t.Errorf("%+v: polled an hour before its end: %v", id, err)
-		}
+		_, err = waiting.Poll(ctx, task, id)
+		testkit.ErrorIs(t, string(id.Type)+", polled an hour before its end", err, ErrNotReady)
 		task, err = c.Submit(ctx, request(id))
 		if err != nil {
 			t.Fatalf("%+v: %v", id, err)

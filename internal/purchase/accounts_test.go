@@ -138,9 +138,7 @@ func TestPollTimes(t *testing.T) {
 			times := strings.Fields(f.pollTimes())
 			testkit.Equal(t, "first poll", times[0], c.first)
 			testkit.Equal(t, "last poll", times[len(times)-1], fmt.Sprintf("%.0f", c.limit.Seconds()))
-			if n := int((c.limit - 10*second) / (4 * second)); len(times) > n {
-				t.Errorf("%d polls: %v", len(times), times)
-			}
+			testkit.AtMost(t, "polls", len(times), int((c.limit-10*second)/(4*second)))
 		})
 	}
 }
@@ -392,15 +390,11 @@ func TestChoice(t *testing.T) {
 	bubble(t, "simulated only", func(t *testing.T, w *world) {
 		real, simulated := newFake("real"), newFake("simulated")
 		r := w.replica("r1")
-		if err := r.buy(spec()); !errors.Is(err, purchase.ErrNoProvider) {
-			t.Error(err)
-		}
+		testkit.ErrorIs(t, "an order", r.buy(spec()), purchase.ErrNoProvider)
 		r.SetProviders([]purchase.Entry{real.entry()})
 		s := spec()
 		s.SimulatedOnly = true
-		if err := r.buy(s); !errors.Is(err, purchase.ErrSimulatedOnly) {
-			t.Error(err)
-		}
+		testkit.ErrorIs(t, "an order", r.buy(s), purchase.ErrSimulatedOnly)
 		e := simulated.entry()
 		e.Simulated = true
 		r.SetProviders([]purchase.Entry{real.entry(), e})
@@ -415,9 +409,7 @@ func TestChoice(t *testing.T) {
 		money, ofKey := spec(), spec()
 		money.Budgets, ofKey.Priced = []pool.Budget{{Scope: "all", MicrosPerDay: 1e9}}, true
 		for _, s := range []purchase.Spec{money, ofKey} {
-			if err := r.buy(s); !errors.Is(err, purchase.ErrNoPrice) {
-				t.Error(err)
-			}
+			testkit.ErrorIs(t, "an order", r.buy(s), purchase.ErrNoPrice)
 		}
 		r.SetProviders([]purchase.Entry{e, priced.entry()})
 		r.mustBuy(money)

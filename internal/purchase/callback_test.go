@@ -4,7 +4,6 @@ package purchase_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -241,9 +240,7 @@ func TestDeadLetters(t *testing.T) {
 		_ = os.RemoveAll(dead.folder)
 		_ = os.WriteFile(dead.folder, nil, 0o600)
 		err := dead.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF"))
-		if !errors.Is(err, purchase.ErrNotKept) {
-			t.Error(err)
-		}
+		testkit.ErrorIs(t, "a callback", err, purchase.ErrNotKept)
 		testkit.Equal(t, "outcomes", dead.counted(), "callback main refused")
 	})
 }

@@ -51,13 +51,11 @@ func TestFilling(t *testing.T) {
 			time.Sleep(9700 * time.Millisecond)
 			if c := w.counts(login); c.Fresh < 5 {
 				few++
-			} else if c.Fresh+c.Orders > 10 {
-				t.Errorf("%d tokens and %d orders at a depth of 5", c.Fresh, c.Orders)
+			} else {
+				testkit.AtMost(t, "tokens and orders at a depth of 5", c.Fresh+c.Orders, 10)
 			}
 		}
-		if few > 5 {
-			t.Errorf("fewer than 5 tokens at %d of 100 moments", few)
-		}
+		testkit.AtMost(t, "moments of 100 with fewer than 5 tokens", few, 5)
 	})
 	bubble(t, "three replicas share the work and buy nothing twice", func(t *testing.T, w *world) {
 		var list []targets.Target
@@ -254,9 +252,7 @@ func TestThreads(t *testing.T) {
 			testkit.Equal(t, "state", w.state(login), "starved 1 of 1 threads of main in use; raise concurrency")
 			time.Sleep(second)
 		}
-		if n := w.sold(login); n < 10 {
-			t.Errorf("%d orders in 54 s", n)
-		}
+		testkit.AtLeast(t, "orders in 54 s", w.sold(login), 10)
 		w.set(func() { w.concurrency = 20 })
 		time.Sleep(30 * second)
 		testkit.Equal(t, "state with threads", w.state(login), "ok")
@@ -292,9 +288,7 @@ func TestRedisAway(t *testing.T) {
 		want := w.status(learns).Want
 		w.server.SetDown(true)
 		time.Sleep(2 * time.Minute)
-		if idle := time.Since(r.LastTurn()); idle > 5*second {
-			t.Errorf("the last turn was %v ago", idle)
-		}
+		testkit.AtMost(t, "time since the last turn", time.Since(r.LastTurn()), 5*second)
 		w.server.FlushAll()
 		w.server.SetDown(false)
 		time.Sleep(5 * second)

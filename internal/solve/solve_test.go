@@ -590,9 +590,7 @@ func TestStories(t *testing.T) {
 				if s.counts != "" && counts != s.counts {
 					t.Errorf("hits, waited, missed, left, replays, refused: %s, want %s", counts, s.counts)
 				}
-				if a.Guests()+b.Guests() > 0 {
-					t.Error("a guest without callers is still known to a refiller")
-				}
+				testkit.Equal(t, "guests without callers that are still known to a refiller", a.Guests()+b.Guests(), 0)
 			})
 		})
 	}

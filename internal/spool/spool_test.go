@@ -215,9 +215,7 @@ func TestDiskErrorsLoseNothing(t *testing.T) {
 	} {
 		var err error
 		testkit.WithFullDisk(t, func() { err = call() })
-		if !errors.Is(err, syscall.EFBIG) {
-			t.Errorf("%s: %v", what, err)
-		}
+		testkit.ErrorIs(t, what, err, syscall.EFBIG)
 		s.wantAll(t, what, letter(1))
 	}
 	blocked := New(filepath.Join(s.file(letter(1)), "letters"))

@@ -455,9 +455,7 @@ func TestDocsAgreeWithTheCode(t *testing.T) {
 			}
 		}
 	}
-	if checked < 80 {
-		t.Errorf("only %d phrases were checked", checked)
-	}
+	testkit.AtLeast(t, "phrases that were checked", checked, 80)
 }
 
 // beyond returns a value that is a little below or above a number or a duration.

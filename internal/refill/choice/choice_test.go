@@ -171,9 +171,8 @@ func TestReplicasShareTheSums(t *testing.T) {
 		server.SetDown(true)
 		limited, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		if r.Read(limited); len(r.Rows()) != 2 {
-			t.Error("the sums of before the outage are gone")
-		}
+		r.Read(limited)
+		testkit.Equal(t, "rows of before the outage", len(r.Rows()), 2)
 	})
 }
 
@@ -190,9 +189,7 @@ func TestARefusalConcernsItsIdentity(t *testing.T) {
 			}
 			time.Sleep(10 * time.Minute)
 		}
-		if rows := r.Rows(); len(rows) != 0 {
-			t.Errorf("a refusal counts in %+v", rows)
-		}
+		testkit.Equal(t, "rows after a refusal", len(r.Rows()), 0)
 		r.end(t, "b", pool.Solved)
 		one := start(t, server, "b")
 		if one.Read(t.Context()); one.Rows() != nil {

@@ -10,7 +10,6 @@ import (
 	"testing/iotest"
 
 	"poold/internal/httpapi/openapi"
-	"poold/internal/testkit"
 )
 
 // Poold returns the description of poold's API. Poold panics if the description cannot be read;
@@ -38,7 +37,9 @@ type Watch struct {
 func (w *Watch) Add(t testing.TB, base string) {
 	t.Helper()
 	u, err := url.Parse(base)
-	testkit.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.tests == nil {

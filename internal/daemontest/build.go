@@ -28,7 +28,7 @@ var poold = sync.OnceValues(func() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(builds, "poold")
-	command := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "poold/cmd/poold") //nolint:gosec,noctx // G204: a program of this module
+	command := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "poold/cmd/poold") //nolint:gosec // G204: the path is that of this test
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")                                                        // a static binary, as in the image and the releases
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building poold: %w\n%s", err, output)

@@ -51,9 +51,7 @@ func TestProviderAccount(t *testing.T) {
 	ended := blocks(t, "operating.md", "## Rotating keys")[0]
 	env := []string{"POOLD_URL=" + w.URL, "POOLD_KEY=" + key, "PATH=" + filepath.Dir(daemontest.Binary(t)) + ":" + os.Getenv("PATH")}
 	inFlight := func() string { return strings.TrimSpace(bash(t, t.TempDir(), ended, env)) }
-	if n := inFlight(); n != "3" {
-		t.Errorf("%s orders are in flight at the old account, want 3", n)
-	}
+	testkit.Equal(t, "orders in flight at the old account", inFlight(), "3")
 	setFaults(t, first)
 	testkit.Within(t, 20*time.Second, "the end of the old account's orders", func() bool { return inFlight() == "0" })
 	w.wait("login", 4, 0)
@@ -68,8 +66,6 @@ func TestProviderAccount(t *testing.T) {
 	if old.Submitted != 7 || old.Collected != 7 || old.Repeated != 0 {
 		t.Errorf("the old account: %+v", old)
 	}
-	if sold := old.Collected + now.Collected; sold != len(taken)+4 {
-		t.Errorf("%d tokens were sold, %d taken and 4 are ready", sold, len(taken))
-	}
+	testkit.Equal(t, "tokens sold, of which 4 are ready", old.Collected+now.Collected, len(taken)+4)
 	w.scrapeWith(`poold_orders_lost_total{target="login"} 0`, `poold_orders_failed_total{target="login"} 0`)
 }

@@ -33,9 +33,7 @@ type state struct {
 
 func (w *watched) state(target string) (s state) {
 	w.Helper()
-	if err := json.Unmarshal([]byte(w.call(http.StatusOK, "GET", "/pool/"+target, "")), &s); err != nil {
-		w.Fatal(err)
-	}
+	testkit.NoError(w, json.Unmarshal([]byte(w.call(http.StatusOK, "GET", "/pool/"+target, "")), &s))
 	return s
 }
 
@@ -64,9 +62,7 @@ func keysOf(t testing.TB, address, pattern string) []string {
 	client := redis.NewClient(&redis.Options{Addr: address})
 	defer func() { _ = client.Close() }()
 	keys, err := client.Keys(t.Context(), pattern).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return keys
 }
 
@@ -105,9 +101,7 @@ func TestRestore(t *testing.T) {
 	if err := <-w.Ended; err == nil {
 		t.Fatal("a killed poold ends without an error")
 	}
-	if err := process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, process.Kill())
 
 	server = redistest.Server(t, "--appendonly", "yes")
 	redistest.Do(t, server, "SET", "{captcha}:other", "of a former life")
@@ -138,9 +132,7 @@ func TestRestore(t *testing.T) {
 	if n := len(taken); len(slices.Compact(taken)) != n {
 		t.Error("a token was handed out twice")
 	}
-	if repeated := ledger(t, url).Totals.Repeated; repeated > 0 {
-		t.Errorf("poold collected %d tokens again", repeated)
-	}
+	testkit.Equal(t, "tokens collected again", ledger(t, url).Totals.Repeated, 0)
 	testkit.Within(t, 20*time.Second, fmt.Sprintf("12 solves more than the %d of the backup", saved.Budget.Day.Used), func() bool {
 		s := w.state("login")
 		return s.Fresh == 4 && s.BoughtInFlight == 0 && s.Budget.Day.Used == saved.Budget.Day.Used+12
@@ -149,7 +141,5 @@ func TestRestore(t *testing.T) {
 		t.Errorf("the paused target: %+v", s)
 	}
 	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == 16 })
-	if got := redistest.Do(t, server, "EXISTS", "{captcha}:other"); got != "0" {
-		t.Error("the restore kept other data")
-	}
+	testkit.Equal(t, "other data that the restore kept", redistest.Do(t, server, "EXISTS", "{captcha}:other"), "0")
 }

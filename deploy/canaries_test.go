@@ -104,9 +104,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		c.ask("right", "DELETE", "/pool/login/tokens", "", secrets["CALLER_KEY"])
 		return ledger(t, service).Totals.InFlight >= 10
 	})
-	if err := process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, process.Kill())
 	testkit.Within(t, 20*time.Second, "dead letters", func() bool {
 		_, text := c.ask("right", "GET", "/dead-letters", "", secrets["CALLER_KEY"])
 		return strings.Contains(text, `"task"`)
@@ -213,9 +211,7 @@ func (c *canaries) flushAndSolve() {
 // brokenFiles writes files with secrets in their broken lines.
 func (c *canaries) brokenFiles() {
 	text, err := os.ReadFile(c.Config)
-	if err != nil {
-		c.Fatal(err)
-	}
+	testkit.NoError(c, err)
 	secret, user := secrets["WRONG_KEY"], secrets["PROXY_USER"]+":"+secrets["PROXY_PASSWORD"]
 	for _, line := range []string{
 		"redis: {url: 'redis://:" + secret + "@'}", "  kee: " + secret, secret, "  - {name: x, key: " + secret,
@@ -238,16 +234,10 @@ func (c *canaries) brokenFiles() {
 // end makes poold print its goroutines, and looks for the secrets.
 func (c *canaries) end() {
 	arguments, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(c.PID()), "cmdline"))
-	if err != nil {
-		c.Fatal(err)
-	}
+	testkit.NoError(c, err)
 	c.show("the arguments", string(arguments))
 	c.Signal(syscall.SIGQUIT)
-	select {
-	case <-c.Ended: //nolint:errcheck // a process that SIGQUIT ends has an exit status
-	case <-time.After(20 * time.Second):
-		c.Fatal("poold did not end after SIGQUIT")
-	}
+	_ = testkit.Receive(c.TB, 20*time.Second, "the end after SIGQUIT", c.Ended) // the exit status of a process that a signal ends
 	output := c.Process.Output.String()
 	c.show("the log and the trace", output)
 	for _, text := range []string{"SIGQUIT", "goroutine ", "level=DEBUG", "msg=request ", "ERROR_WRONG_USER_KEY", "provider=unreachable"} {

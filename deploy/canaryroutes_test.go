@@ -159,9 +159,7 @@ func (c *canaries) order() (id string) {
 	testkit.Within(c.TB, 20*time.Second, "an order in the history", func() bool {
 		_, text := c.ask("right", "GET", "/history/orders?status=solved", "", secrets["CALLER_KEY"])
 		var list struct{ Records []struct{ ID string } }
-		if err := json.Unmarshal([]byte(text), &list); err != nil {
-			c.Error(err)
-		}
+		testkit.NoError(c, json.Unmarshal([]byte(text), &list))
 		for _, record := range list.Records {
 			id = record.ID
 		}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // deployBlock matches a block of commands that a test of this package runs. The block may be part of a
@@ -67,16 +69,12 @@ func TestEachBlockIsRun(t *testing.T) {
 	t.Parallel()
 	var source string
 	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, file := range files {
 		source += read(t, file)
 	}
 	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var headings []string
 	for _, page := range pages {
 		for _, section := range strings.Split(read(t, page), "\n## ")[1:] {
@@ -85,9 +83,7 @@ func TestEachBlockIsRun(t *testing.T) {
 			}
 		}
 	}
-	if len(headings) < 4 {
-		t.Errorf("only %d sections have commands: %q", len(headings), headings)
-	}
+	testkit.AtLeast(t, "sections with commands", len(headings), 4)
 	for _, call := range slices.Compact(headings) {
 		if !strings.Contains(source, call) {
 			t.Errorf("no test has %s", call)

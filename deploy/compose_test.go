@@ -34,9 +34,7 @@ func loadProject(t *testing.T, path string) *project {
 	loaded, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir: filepath.Dir(path), ConfigFiles: []types.ConfigFile{{Filename: path}},
 	}, loader.WithDiscardEnvFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return &project{
 		Project: loaded, network: newNetwork(t), volumes: map[string]string{},
 		hosts: write(t, filepath.Join(t.TempDir(), "hosts"), "127.0.0.1 localhost "+strings.Join(loaded.ServiceNames(), " ")+"\n"),
@@ -117,9 +115,7 @@ func prepareProject(t *testing.T) (folder string) {
 	t.Helper()
 	top := t.TempDir()
 	folder = filepath.Join(top, "deploy")
-	if err := os.CopyFS(filepath.Join(folder, "config"), os.DirFS("config")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.CopyFS(filepath.Join(folder, "config"), os.DirFS("config")))
 	write(t, filepath.Join(folder, "compose.yaml"), read(t, "compose.yaml"))
 	creation := exec.Command("/bin/sh", "-euc", blocks(t, "deploying.md", "## Compose")[0])
 	creation.Dir, creation.Env = top, append(os.Environ(), "CAPTCHAAI_API_KEY=first-key")
@@ -163,9 +159,7 @@ func TestCompose(t *testing.T) {
 	old := strings.TrimSpace(read(t, secret("redis-password")))
 	setPassword(t, redis, ">second-password")
 	write(t, secret("redis-password"), "second-password")
-	if err := syscall.Kill(poold.pid, syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, syscall.Kill(poold.pid, syscall.SIGHUP))
 	applied(10*time.Second, 2)
 	setPassword(t, redis, "<"+old)
 	// A restarted Redis accepts only the new password, and closes all connections.
@@ -191,9 +185,7 @@ func (p *project) checkImage(t *testing.T, i image, running *process) {
 	}) {
 		t.Errorf("no volume is at %s, where the image has its volume", i.volume)
 	}
-	if limit := time.Duration(*s.StopGracePeriod); limit < longestStop(t) {
-		t.Errorf("stop_grace_period is %v, and a stop takes up to %v", limit, longestStop(t))
-	}
+	testkit.AtLeast(t, "stop_grace_period", time.Duration(*s.StopGracePeriod), longestStop(t))
 }
 
 // setPassword adds or removes a password of Redis by the command of the docs.

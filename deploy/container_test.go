@@ -132,9 +132,7 @@ func own(t *testing.T, path, owner string, mode os.FileMode) {
 	user, group, _ := strings.Cut(owner, ":")
 	uid, err1 := strconv.Atoi(user)
 	gid, err2 := strconv.Atoi(group)
-	if err := errors.Join(err1, err2, os.Chown(path, uid, gid), os.Chmod(path, mode)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(err1, err2, os.Chown(path, uid, gid), os.Chmod(path, mode)))
 }
 
 // container says how a container engine or systemd runs a program.
@@ -210,9 +208,7 @@ type process struct {
 func (c *container) start(t *testing.T) *process {
 	t.Helper()
 	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = in.Close() }()
 	p := &process{container: c, ended: make(chan error, 1)}
 	command := c.prepare([]string{"--info-fd", "3"}, c.command)
@@ -220,9 +216,7 @@ func (c *container) start(t *testing.T) *process {
 	command.Stdout, command.Stderr = &p.output, &p.output
 	err = c.network.inside(command.Start)
 	_ = out.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var info struct {
 		PID int `json:"child-pid"`
 	}
@@ -266,28 +260,21 @@ func (p *process) within(t *testing.T, limit time.Duration, what string, conditi
 // exit waits for the end of the process, and returns its exit code.
 func (p *process) exit(t *testing.T, limit time.Duration) int {
 	t.Helper()
-	select {
-	case err := <-p.ended:
-		if err == nil {
-			return 0
-		}
-		exit, is := errors.AsType[*exec.ExitError](err)
-		if !is {
-			t.Fatal(err)
-		}
-		return exit.ExitCode()
-	case <-time.After(limit):
-		t.Fatalf("%s did not end within %v", p.container.command, limit)
+	err := testkit.Receive(t, limit, "the end of "+fmt.Sprint(p.container.command), p.ended)
+	if err == nil {
 		return 0
 	}
+	exit, is := errors.AsType[*exec.ExitError](err)
+	if !is {
+		t.Fatal(err)
+	}
+	return exit.ExitCode()
 }
 
 // stop sends SIGTERM, and fails the test unless the process succeeds within the limit.
 func (p *process) stop(t *testing.T, limit time.Duration) {
 	t.Helper()
-	if err := syscall.Kill(p.pid, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, syscall.Kill(p.pid, syscall.SIGTERM))
 	if code := p.exit(t, limit); code != 0 {
 		t.Errorf("%s: exit code %d after SIGTERM", p.container.command, code)
 	}

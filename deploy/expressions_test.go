@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
+
+	"poold/internal/testkit"
 )
 
 // query is an expression of the dashboard.
@@ -32,9 +34,7 @@ func dashboard(t *testing.T) (queries []query, variables []string) {
 			List []struct{ Name, Type, Definition string }
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, "grafana/poold.json")), &file); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(read(t, "grafana/poold.json")), &file))
 	set := strings.NewReplacer("$__rate_interval", "1m", "$job", "poold", "$target", ".*")
 	for _, panel := range file.Panels {
 		if len(panel.Targets) > 0 && panel.Datasource.UID != "${datasource}" {
@@ -84,9 +84,7 @@ func checkDashboard(t *testing.T, labels map[string]map[string]bool, records []r
 		}
 	}
 	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": parsed}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	promtool(t, "check", "rules", write(t, filepath.Join(t.TempDir(), "dashboard.yaml"), string(text)))
 }
 

@@ -90,17 +90,11 @@ func service(t testing.TB, lead time.Duration) string {
 func setFaults(t testing.TB, url string, faults ...simulatedtest.Fault) {
 	t.Helper()
 	body, err := json.Marshal(append([]simulatedtest.Fault{}, faults...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	request, err := http.NewRequest(http.MethodPut, url+"/faults", strings.NewReader(string(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusNoContent {
 		t.Fatalf("setting the faults: %s", response.Status)
@@ -111,13 +105,9 @@ func setFaults(t testing.TB, url string, faults ...simulatedtest.Fault) {
 func ledger(t testing.TB, provider string) (books simulatedtest.Ledger) {
 	t.Helper()
 	response, err := http.Get(provider + "/ledger")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
-	if err := json.NewDecoder(response.Body).Decode(&books); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.NewDecoder(response.Body).Decode(&books))
 	return books
 }
 
@@ -140,9 +130,7 @@ func (w *watched) take(target string) (token struct{ ID, Token string }) {
 		answer = body
 		return err == nil && status == http.StatusOK
 	})
-	if err := json.Unmarshal([]byte(answer), &token); err != nil {
-		w.Fatal(err)
-	}
+	testkit.NoError(w, json.Unmarshal([]byte(answer), &token))
 	return token
 }
 
@@ -236,9 +224,7 @@ func serviceFaults(t *testing.T) *watched {
 	w.calm(tokensOf+"2", `poold_target_state{state="ok",target="login"} 1`)
 	w.take("login")
 	w.scrapeWith(`poold_orders_in_flight{state="bought",target="login"} 1`)
-	if err := process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, process.Kill())
 	w.fault("Redis is killed before a callback", []string{"PooldDeadLetters", "PooldRedisDown"}, "poold_redis_up 0", "poold_dead_letters 1")
 	return w
 }

@@ -4,7 +4,6 @@ package deploy_test
 
 import (
 	"encoding/json"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,9 +23,7 @@ func TestChartIsTheManifest(t *testing.T) {
 	testkit.NoError(t, yaml.Unmarshal([]byte(read(t, "helm/values.yaml")), &values))
 	objects := objectsOf(t, rendered(t, release(values)))
 	for kind, want := range objectsOf(t, read(t, "kubernetes.yaml")) {
-		if !reflect.DeepEqual(objects[kind], want) {
-			t.Errorf("the chart has %q, want %q", objects[kind], want)
-		}
+		testkit.DeepEqual(t, "the chart's "+kind, objects[kind], want)
 	}
 	values["existingSecret"], values["image"] = "mine", "registry.example.com/poold:1"
 	text := rendered(t, release(values))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"poold/internal/daemontest"
+	"poold/internal/testkit"
 )
 
 // unitUser is a user that systemd may choose for DynamicUser.
@@ -32,9 +33,7 @@ func install(t *testing.T, most int) *machine {
 	t.Helper()
 	m := &machine{network: newNetwork(t), root: ownedFolder(t, "0:0", 0o755), state: ownedFolder(t, unitUser, 0o700)}
 	for _, folder := range []string{"usr/bin", "etc/systemd/system", "etc/redis", "var/lib"} {
-		if err := os.MkdirAll(filepath.Join(m.root, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.MkdirAll(filepath.Join(m.root, folder), 0o755))
 	}
 	own(t, write(t, m.path("/usr/bin/systemctl"), "#!/bin/sh\necho \"$@\" >>/called\n"), "0:0", 0o755)
 	c := &container{
@@ -81,9 +80,7 @@ func (m *machine) start(t *testing.T, n *notifications, credentials string) *pro
 	t.Helper()
 	u := unit(t, m.path(installedUnit))
 	state := "/var/lib/" + u["StateDirectory"][0]
-	if err := os.Chmod(n.path, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Chmod(n.path, 0o777))
 	c := &container{
 		network: m.network, root: m.root, readOnly: true, user: unitUser, umask: u["UMask"][0],
 		folder: strings.Replace(u["WorkingDirectory"][0], "%S", "/var/lib", 1), command: strings.Fields(u["ExecStart"][0]),
@@ -148,9 +145,7 @@ func TestUnitReadsCredentials(t *testing.T) {
 		}
 		n.wait(t, reloads+1, "RELOADING=1")
 		n.wait(t, reloads+2, "READY=1")
-		if refused() != round {
-			t.Errorf("after the reload, poold logged the credential %d times", refused())
-		}
+		testkit.Equal(t, "refusals of the credential in the log", refused(), round)
 		if status, body := m.network.call(10*time.Second, http.MethodGet, "http://127.0.0.1:8080/status.json", callersKey); status != http.StatusOK {
 			t.Errorf("with the unreadable credential: %d %s", status, body)
 		}

@@ -41,16 +41,12 @@ func loadManifests(t *testing.T) *manifests {
 	}
 	for text := range strings.SplitSeq(read(t, "kubernetes.yaml"), "---\n") {
 		var kind meta.TypeMeta
-		if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, yaml.Unmarshal([]byte(text), &kind))
 		name := kind.APIVersion + " " + kind.Kind
 		if kinds[name] == nil {
 			t.Fatalf("kubernetes.yaml has an unknown or second object %q", name)
 		}
-		if err := yaml.UnmarshalStrict([]byte(text), kinds[name]); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.NoError(t, yaml.UnmarshalStrict([]byte(text), kinds[name]))
 		delete(kinds, name)
 	}
 	if len(kinds) > 0 {
@@ -65,9 +61,7 @@ func mounted(t *testing.T, folder string, data map[string]string, group int64, m
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 	}
 	before, _ := os.Readlink(filepath.Join(folder, "..data")) // "" at first
 	version, err := os.MkdirTemp(folder, "..")
@@ -175,16 +169,10 @@ func TestKubernetesObjectsFit(t *testing.T) {
 		}
 	}
 	c := spec.Containers[0]
-	if port := m.service.Spec.Ports[0]; port.TargetPort != intstr.FromString(c.Ports[0].Name) {
-		t.Errorf("the Service sends to the port %v, and the pods have %+v", port.TargetPort, c.Ports)
-	}
+	testkit.Equal(t, "the Service's port", m.service.Spec.Ports[0].TargetPort, intstr.FromString(c.Ports[0].Name))
 	stop := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds)*time.Second + longestStop(t)
-	if limit := time.Duration(*spec.TerminationGracePeriodSeconds) * time.Second; limit < stop {
-		t.Errorf("terminationGracePeriodSeconds is %v, and a stop takes up to %v", limit, stop)
-	}
-	if text := read(t, "config/pools.yaml"); m.config.Data["pools.yaml"] != text {
-		t.Errorf("the ConfigMap differs from config/pools.yaml:\n%s", m.config.Data["pools.yaml"])
-	}
+	testkit.AtLeast(t, "the time for a stop", time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second, stop)
+	testkit.Equal(t, "pools.yaml of the ConfigMap", m.config.Data["pools.yaml"], read(t, "config/pools.yaml"))
 }
 
 // Two replicas run as the Deployment says. An outage of Redis makes them unready, but does not restart
@@ -212,9 +200,7 @@ func TestKubernetes(t *testing.T) {
 		t.Helper()
 		for i, p := range pods {
 			running[i].within(t, 30*time.Second, what, func() bool { return m.probe(p, c.ReadinessProbe) == ready })
-			if status := m.probe(p, c.LivenessProbe); status != http.StatusOK {
-				t.Errorf("%s: the liveness probe gets %d", what, status)
-			}
+			testkit.Equal(t, what+": the liveness probe", m.probe(p, c.LivenessProbe), http.StatusOK)
 		}
 	}
 	probes("ready pods", http.StatusOK)

@@ -26,9 +26,7 @@ func expiries(t *testing.T, servers ...string) map[string]time.Duration {
 	for _, server := range servers {
 		for _, key := range keysOf(t, server, "*captcha*:*") {
 			left, err := strconv.Atoi(redistest.Do(t, server, "PTTL", key))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if left == -1 || left > int(time.Minute.Milliseconds()) { // -2: it expired meanwhile
 				all[key] = time.Duration(left) * time.Millisecond
 			}
@@ -40,9 +38,7 @@ func expiries(t *testing.T, servers ...string) map[string]time.Duration {
 // sameExpiries reports a key that was lost, or whose time to live differs.
 func sameExpiries(t *testing.T, before, after map[string]time.Duration, passed time.Duration) {
 	t.Helper()
-	if len(before) < 20 {
-		t.Errorf("only %d keys: %v", len(before), slices.Collect(maps.Keys(before)))
-	}
+	testkit.AtLeast(t, "keys", len(before), 20)
 	for key, left := range before {
 		now, is := after[key]
 		if !is && left >= 0 && left < passed+time.Minute+time.Second {
@@ -116,9 +112,7 @@ func (w *watched) kept(mode string) {
 	if s := w.state("third"); s.State != "paused" || !strings.Contains(s.Reason, "the page changes") || s.Fresh != 1 {
 		w.Errorf("%s: the paused target: %+v", mode, s)
 	}
-	if used := w.state("login").Budget.Day.Used; used != 5 {
-		w.Errorf("%s: the budget has %d solves", mode, used)
-	}
+	testkit.Equal(w.TB, mode+": solves of the budget", w.state("login").Budget.Day.Used, 5)
 	testkit.Within(w.TB, 20*time.Second, "the history", func() bool { return w.solved("login")+w.solved("other")+w.solved("third") == 9 })
 	if status := w.call(http.StatusOK, "GET", "/status.json", ""); !strings.Contains(status, `"mode":"`+mode+`"`) {
 		w.Errorf("the mode of Redis is not %s", mode)
@@ -127,9 +121,7 @@ func (w *watched) kept(mode string) {
 
 func (w *watched) stop() {
 	w.Helper()
-	if err := w.Stop(); err != nil {
-		w.Fatal(err)
-	}
+	testkit.NoError(w, w.Stop())
 }
 
 // section returns the section `redis` on a page of the docs that has the text, with other addresses.
@@ -212,8 +204,6 @@ func restoreCluster(t *testing.T, nodes []string) {
 	})
 	sameExpiries(t, before, expiries(t, nodes...), time.Since(began))
 	for _, node := range nodes {
-		if tokens := keysOf(t, node, "{captcha}:tokens:*"); len(tokens) > 0 {
-			t.Errorf("the restore kept the tokens %q", tokens)
-		}
+		testkit.Equal(t, "tokens that the restore kept", len(keysOf(t, node, "{captcha}:tokens:*")), 0)
 	}
 }

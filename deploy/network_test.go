@@ -134,9 +134,7 @@ func (n *network) provider(t *testing.T) *provider {
 		listener, err = net.Listen("tcp", "127.0.0.1:0")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	p := &provider{url: "http://" + listener.Addr().String()}
 	service := simulatedtest.New(simulatedtest.Options{Median: 200 * time.Millisecond})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -170,9 +168,7 @@ func (n *network) redis(t *testing.T, password string, args ...string) *exec.Cmd
 	command := exec.Command("redis-server", append(args, "--dir", t.TempDir())...)
 	output := new(testkit.Log)
 	command.Stdout = output
-	if err := n.inside(command.Start); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, n.inside(command.Start))
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		_ = command.Wait()

@@ -27,9 +27,8 @@ func listenForNotifications(t *testing.T) *notifications {
 	t.Helper()
 	n := &notifications{path: filepath.Join(t.TempDir(), "notify")}
 	var err error
-	if n.socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: n.path, Net: "unixgram"}); err != nil {
-		t.Fatal(err)
-	}
+	n.socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: n.path, Net: "unixgram"})
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = n.socket.Close() })
 	go func() {
 		message := make([]byte, 4096)

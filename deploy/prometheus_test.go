@@ -17,6 +17,7 @@ import (
 
 	"poold/internal/daemontest"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // rule is a recording or an alert rule of prometheus/rules.yaml.
@@ -53,17 +54,13 @@ func parse(t *testing.T, path string, into any) {
 func read(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return string(text)
 }
 
 func write(t testing.TB, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -151,9 +148,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 	}
 	section := regexp.MustCompile(`(?s)\n## Alerts\n.*?\n## `)
 	sections := found(`(?m)^### (Poold\w+)$`, section.FindString(read(t, "../docs/operating.md")))
-	if !slices.Equal(sections, names) {
-		t.Errorf("docs/operating.md has the sections %q\nrules.yaml the alerts %q", sections, names)
-	}
+	testkit.DeepEqual(t, "the sections of docs/operating.md, like the alerts", sections, names)
 }
 
 // TestCommandsOfTheAlertsWork runs each command that an alert, or the sections about states, codes and
@@ -179,9 +174,7 @@ func TestCommandsOfTheAlertsWork(t *testing.T) {
 			t.Errorf("%s: %v\n%s", command, err, output)
 		}
 	}
-	if len(commands) < 10 {
-		t.Errorf("only %d commands: %q", len(commands), commands)
-	}
+	testkit.AtLeast(t, "commands", len(commands), 10)
 }
 
 // found returns the first group of each match.

@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"poold/internal/daemontest"
+	"poold/internal/testkit"
 )
 
 // Every file of the Debian package exists, or scripts/release makes it. The package has each of the
@@ -27,9 +28,7 @@ func TestPackageSources(t *testing.T) {
 		Contents []struct{ Src string }
 		Scripts  map[string]string
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "nfpm.yaml")), &config); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, yaml.Unmarshal([]byte(read(t, "nfpm.yaml")), &config))
 	release := strings.ReplaceAll(read(t, "../scripts/release"), `${platform/\//_}`, "linux_${ARCH}")
 	for _, c := range config.Contents {
 		if strings.HasPrefix(c.Src, "build/") {
@@ -60,9 +59,7 @@ func TestImageSources(t *testing.T) {
 	made := strings.Join(regexp.MustCompile(`(?m)^RUN .*`).FindAllString(text, -1), " ") + " "
 	ignored := strings.Fields(read(t, "../.dockerignore"))
 	copies := regexp.MustCompile(`(?m)^COPY ((?:--\S+ )*)(.+) \S+$`).FindAllStringSubmatch(text, -1)
-	if len(copies) < 5 {
-		t.Fatalf("the Dockerfile has %d copies", len(copies))
-	}
+	testkit.AtLeast(t, "copies in the Dockerfile", len(copies), 5)
 	for _, copied := range copies {
 		for _, source := range strings.Fields(copied[2]) {
 			if strings.Contains(copied[1], "--from=") {
@@ -83,9 +80,7 @@ func TestReleaseRules(t *testing.T) {
 	t.Parallel()
 	// A git that finds a changed file, so that a release stops at the last rule.
 	folder := t.TempDir()
-	if err := os.WriteFile(folder+"/git", []byte("#!/bin/sh\necho ' M changed.go'\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(folder+"/git", []byte("#!/bin/sh\necho ' M changed.go'\n"), 0o700))
 	newest := regexp.MustCompile(`(?m)^## (\d\S*)`).FindStringSubmatch(read(t, "../CHANGELOG.md"))
 	if newest == nil {
 		t.Fatal("the changelog has no version")
@@ -116,9 +111,7 @@ func TestReleaseRules(t *testing.T) {
 func TestLicenses(t *testing.T) {
 	t.Parallel()
 	info, err := buildinfo.ReadFile(daemontest.Binary(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	command := exec.Command("../scripts/licenses", runtime.GOOS+"/"+runtime.GOARCH)
 	output, err := command.CombinedOutput()
 	if err != nil {
@@ -136,7 +129,5 @@ func TestLicenses(t *testing.T) {
 			t.Errorf("no license of %s in %d bytes:\n%s", module, len(output), text)
 		}
 	}
-	if len(modules) != strings.Count(list, "\n  ") {
-		t.Errorf("poold has %d modules, with Go, and the list has others:\n%s", len(modules), list)
-	}
+	testkit.Equal(t, "modules in the list, with Go", strings.Count(list, "\n  "), len(modules))
 }

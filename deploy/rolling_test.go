@@ -63,9 +63,7 @@ func TestRollingRestart(t *testing.T) {
 	for _, wrap := range rounds {
 		for i, p := range replicas {
 			time.Sleep(time.Second)
-			if err := p.Stop(); err != nil {
-				t.Errorf("replica %d: %v", i, err)
-			}
+			testkit.NoError(t, p.Stop())
 			replicas[i] = start(p.URL[len("http://"):], wrap)
 		}
 	}
@@ -131,9 +129,7 @@ type backend struct {
 func (b *balancer) watch(address string) {
 	b.t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.NoError(b.t, err)
 	r := &backend{url: u}
 	r.up.Store(true)
 	b.replicas = append(b.replicas, r)

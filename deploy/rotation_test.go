@@ -33,9 +33,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Close() })
 	acl := func(rule ...any) {
 		t.Helper()
-		if err := admin.Do(t.Context(), append([]any{"acl", "setuser", "poold"}, rule...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, admin.Do(t.Context(), append([]any{"acl", "setuser", "poold"}, rule...)...).Err())
 	}
 	acl("on", ">first-password", "~*", "&*", "+@all")
 	server := postgrestest.Start(t)
@@ -44,9 +42,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	server.SQL(t, database, "create role poold login password 'first-password'; alter database "+name+" owner to poold")
 	records := func() int {
 		n, err := strconv.Atoi(server.SQL(t, database, "select count(*) from captcha_history where kind = 'order'"))
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.NoError(t, err)
 		return n
 	}
 
@@ -107,9 +103,7 @@ func TestRotationUnderLoad(t *testing.T) {
 					continue
 				}
 				_ = response.Body.Close()
-				if response.StatusCode != http.StatusOK {
-					t.Errorf("status %s", response.Status)
-				}
+				testkit.Equal(t, "status", response.StatusCode, http.StatusOK)
 				served.Add(1)
 			}
 		})
@@ -136,9 +130,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	applied("the password", func() { write("redis", "second-password") })
 	acl("<first-password")
 	// Ends the connections with the first password one by one, as their age would.
-	if err := admin.Do(t.Context(), "client", "kill", "user", "poold", "skipme", "yes").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, admin.Do(t.Context(), "client", "kill", "user", "poold", "skipme", "yes").Err())
 	for before := served.Load(); served.Load() < before+40; {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -148,27 +140,19 @@ func TestRotationUnderLoad(t *testing.T) {
 	before := records()
 	server.SQL(t, database, "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'poold'")
 	testkit.Within(t, 20*time.Second, "later orders in the history", func() bool { return records() > before+10 })
-	if p.Output.Count("password authentication failed") > 0 {
-		t.Error("poold used the first password after the reload")
-	}
+	testkit.Equal(t, "uses of the first password after the reload", p.Output.Count("password authentication failed"), 0)
 
 	applied("the certificate", func() {
 		for _, name := range []string{"key.pem", "cert.pem"} { // within the quiet period of the watch
 			content, err := os.ReadFile(filepath.Join(second, name))
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.NoError(t, err)
 			daemontest.ReplaceFile(t, filepath.Join(first, name), string(content))
 		}
 	})
 	connection, err := tls.Dial("tcp", p.URL[len("https://"):], &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	wanted, err := tls.LoadX509KeyPair(filepath.Join(second, "cert.pem"), filepath.Join(second, "key.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !connection.ConnectionState().PeerCertificates[0].Equal(wanted.Leaf) {
 		t.Error("poold serves the first certificate")
 	}

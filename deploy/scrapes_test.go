@@ -147,9 +147,7 @@ func (w *watched) check() {
 		Queries        []query  `yaml:"promql_expr_test"`
 	}
 	rules, err := filepath.Abs("prometheus/rules.yaml")
-	if err != nil {
-		w.Fatal(err)
-	}
+	testkit.NoError(w, err)
 	var groups []group
 	for _, s := range w.stories {
 		g := group{Name: s.Name, Interval: "1m"}
@@ -164,9 +162,7 @@ func (w *watched) check() {
 		groups = append(groups, g)
 	}
 	text, err := yaml.Marshal(map[string]any{"rule_files": []string{rules}, "evaluation_interval": "1m", "tests": groups})
-	if err != nil {
-		w.Fatal(err)
-	}
+	testkit.NoError(w, err)
 	promtool(w.TB, "test", "rules", write(w.TB, filepath.Join(w.TempDir(), "faults.yaml"), string(text)))
 }
 

@@ -47,9 +47,7 @@ func (m meter) memory(kinds ...string) (bytes float64) {
 	m.Helper()
 	pattern := regexp.MustCompile(`^\{?captcha\}?:(` + strings.Join(kinds, "|") + `)` + map[bool]string{true: "(:|$)"}[len(kinds) > 0])
 	keys, err := m.Keys(m.Context(), "*").Result()
-	if err != nil {
-		m.Fatal(err)
-	}
+	testkit.NoError(m, err)
 	pipe := m.Pipeline()
 	for _, key := range keys {
 		if pattern.MatchString(key) {
@@ -108,9 +106,7 @@ func documented(t testing.TB) map[string]float64 {
 	section, figures := sectionOf(t, "redis.md", "## Sizing"), map[string]float64{}
 	for _, match := range regexp.MustCompile(`(?m)^\| ([^|]+) \| ([\d,.]+) \|`).FindAllStringSubmatch(section, -1) {
 		value, err := strconv.ParseFloat(strings.ReplaceAll(match[2], ",", ""), 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		figures[match[1]] = value
 	}
 	return figures

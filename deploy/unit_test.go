@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"poold/internal/daemontest"
+	"poold/internal/testkit"
 )
 
 const unitFile = "systemd/poold.service"
@@ -43,9 +44,7 @@ func TestUnit(t *testing.T) {
 	text := strings.ReplaceAll(read(t, unitFile), "/usr/bin/poold", daemontest.Binary(t))
 	verify := func(text string) (string, error) {
 		path := filepath.Join(t.TempDir(), "poold.service")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		output, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", path).CombinedOutput()
 		return string(output), err
 	}
@@ -84,12 +83,8 @@ func TestUnitFitsTheDaemon(t *testing.T) {
 	if i := slices.Index(command, "--config"); i < 0 || command[i+1] != "/etc/poold/pools.yaml" {
 		t.Errorf("ExecStart=%s", command)
 	}
-	if limit := seconds(t, one("TimeoutStopSec")); limit < longestStop(t) {
-		t.Errorf("TimeoutStopSec=%v, and a stop takes up to %v", limit, longestStop(t))
-	}
-	if one("WorkingDirectory") != "%S/"+one("StateDirectory") {
-		t.Errorf("the dead letters are in %s, and the daemon may write to %s", one("WorkingDirectory"), one("StateDirectory"))
-	}
+	testkit.AtLeast(t, "TimeoutStopSec", seconds(t, one("TimeoutStopSec")), longestStop(t))
+	testkit.Equal(t, "the folder of the dead letters", one("WorkingDirectory"), "%S/"+one("StateDirectory"))
 	const folder = "/run/credentials/poold.service/"
 	var names []string
 	for _, path := range secretFiles(read(t, "systemd/pools.yaml")) {
@@ -102,9 +97,7 @@ func TestUnitFitsTheDaemon(t *testing.T) {
 	slices.Sort(names)
 	// Without a path, a missing credential is no error, so that the unit also starts with the demo
 	// file. systemd searches the file in /etc/credstore.
-	if passed := u["LoadCredential"]; !slices.Equal(passed, names) {
-		t.Errorf("LoadCredential=%q, and systemd/pools.yaml reads %q", passed, names)
-	}
+	testkit.DeepEqual(t, "LoadCredential, like the credentials of systemd/pools.yaml", u["LoadCredential"], names)
 }
 
 // secretFiles returns the paths of the secrets that a pools.yaml reads, in the order of the text.
@@ -132,9 +125,7 @@ func checkFlags(t *testing.T, args []string) {
 func seconds(t *testing.T, text string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return d
 }
 

@@ -22,9 +22,7 @@ func cuttable(t *testing.T) (address string, network *toxiproxy.Proxy) {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	network = toxiproxy.NewProxy(server, "redis", "127.0.0.1:0", redistest.Server(t))
-	if err := network.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, network.Start())
 	t.Cleanup(network.Stop)
 	return "redis://" + network.Listen, network
 }
@@ -33,9 +31,7 @@ func cuttable(t *testing.T) (address string, network *toxiproxy.Proxy) {
 func letters(t *testing.T, w *world) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(w.letters, "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return files
 }
 
@@ -73,28 +69,18 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 	}
 	p.Signal(syscall.SIGKILL)
 	p.waitForDeath(5 * time.Second)
-	if err := network.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, network.Start())
 	p = w.start(t)
 	w.atRest(t, p, 20*time.Second)
-	if left := letters(t, w); len(left) != 0 {
-		t.Errorf("%d letters are left", len(left))
-	}
+	testkit.Equal(t, "letters that are left", len(letters(t, w)), 0)
 	books := ledger(t, w.provider)
 	// One poll completes a callback, because the service leaves the user agent out of it.
 	if books.Totals.Submitted != depth || books.Totals.ByAction[simulatedtest.Poll] > depth {
 		t.Errorf("%d tasks bought for a depth of %d, %d polls", books.Totals.Submitted, depth, books.Totals.ByAction[simulatedtest.Poll])
 	}
 	for _, sale := range books.Sales {
-		if sale.Pinged != 1 {
-			t.Errorf("the callback of task %s was not answered with 200", sale.Task)
-		}
+		testkit.Equal(t, "answers with 200 to the callback of task "+sale.Task, sale.Pinged, 1)
 	}
-	if bought := p.balance(); bought != depth {
-		t.Errorf("poold counts %d bought", bought)
-	}
-	if n := w.drain(t, p, map[string]bool{}); n < depth {
-		t.Errorf("%d tokens in stock", n)
-	}
+	testkit.Equal(t, "bought by poold's count", p.balance(), depth)
+	testkit.AtLeast(t, "tokens in stock", w.drain(t, p, map[string]bool{}), depth)
 }

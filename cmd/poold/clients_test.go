@@ -99,9 +99,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 	p, service, _ := startForClients(t, "clients")
 	client := api2captcha.NewClient(clientKey)
 	base, err := url.Parse(p.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	client.BaseURL, client.PollingInterval = base, 0
 	var lastID string
 	for name, request := range map[string]api2captcha.Request{
@@ -114,9 +112,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 		if err != nil || !strings.HasPrefix(token, "SIMULATED.") || len(id) != 11 {
 			t.Fatalf("%s: %q %q, %v", name, token, id, err)
 		}
-		if err := client.Report(id, name != "hc"); err != nil {
-			t.Errorf("%s: the report: %v", name, err)
-		}
+		testkit.NoError(t, client.Report(id, name != "hc"))
 		lastID = id
 	}
 	testkit.Within(t, 20*time.Second, "the status to show that each was in the pool at the first poll", func() bool {
@@ -132,9 +128,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 	}
 	picture := []byte("\x89PNG\r\n\x1a\nof a test")
 	file := filepath.Join(t.TempDir(), "picture.png")
-	if err := os.WriteFile(file, append(picture, '2'), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, append(picture, '2'), 0o600))
 	client.PollingInterval = 1
 	for _, normal := range []api2captcha.Normal{{Base64: base64.StdEncoding.EncodeToString(picture)}, {File: file, CaseSensitive: true, MinLen: 2}} {
 		if text, id, err := client.Solve(normal.ToRequest()); err != nil || text == "" {
@@ -193,9 +187,7 @@ func TestTasksSurviveAKill(t *testing.T) {
 		dying.waitForDeath(5 * time.Second)
 	}
 	again := startPoold(t, p.Config, clientKey)
-	if got := again.poll(told); got != token {
-		t.Errorf("after the answer: %.60s, was %.60s", got, token)
-	}
+	testkit.Equal(t, "after the answer", again.poll(told), token)
 	seen := map[string]bool{token: true}
 	for what, id := range map[string]string{"between submit and poll": unpolled, "after the take": taken, "before the answer": noted} {
 		body, _, err := again.request(t.Context(), http.DefaultClient, "/res.php?action=get&key="+strangersKey+"&id="+id, "")
@@ -206,15 +198,11 @@ func TestTasksSurviveAKill(t *testing.T) {
 		if !strings.HasPrefix(got, "OK|SIMULATED.") || seen[got] {
 			t.Errorf("%s: %.60s", what, got)
 		}
-		if second := again.poll(id); second != got {
-			t.Errorf("%s: polled twice: %.60s, was %.60s", what, second, got)
-		}
+		testkit.Equal(t, what+", polled twice", again.poll(id), got)
 		seen[got] = true
 	}
 	testkit.Within(t, 20*time.Second, "one request for each task", func() bool { return again.target("ts").Hits == 4 })
-	if s := again.target("ts"); s.Requests != 4 {
-		t.Errorf("%d requests of 4 tasks", s.Requests)
-	}
+	testkit.Equal(t, "requests of 4 tasks", again.target("ts").Requests, 4)
 	again.balance()
 }
 
@@ -222,16 +210,12 @@ func TestTasksSurviveAKill(t *testing.T) {
 func sendAsOperator(t *testing.T, method, address, key string, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusNoContent {
 		t.Fatalf("%s %s: %s, %v", method, address, response.Status, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"poold/internal/cli"
+	"poold/internal/testkit"
 )
 
 // run runs poold in this process, and returns its exit code. Scripts depend on the exit codes, so the
@@ -72,9 +73,7 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = taken.Close() }()
 	// The start fails for two addresses: one is open to the network, so the checks of the file
 	// refuse it, and one is in use, so the daemon cannot bind it. The error shows which of the two
@@ -141,9 +140,7 @@ func TestHelpAndManPages(t *testing.T) {
 		t.Fatalf("exit %d: %s%s", code, stdout, stderr)
 	}
 	list := allCommands()
-	if len(list) < 25 {
-		t.Fatalf("there are %d commands", len(list))
-	}
+	testkit.AtLeast(t, "commands", len(list), 25)
 	for _, command := range list {
 		path := command.CommandPath()
 		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(path, " ", "-")+".1"))
@@ -174,9 +171,7 @@ func TestHelpAndManPages(t *testing.T) {
 // The image reports its version and commit: the variables that the Dockerfile sets exist and are used.
 func TestVersionOfTheImage(t *testing.T) {
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "Dockerfile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, want := range []string{"-X main.version=${VERSION}", "-X main.revision=${COMMIT}", "\nARG VERSION=", "\nARG COMMIT="} {
 		if !strings.Contains(string(dockerfile), want) {
 			t.Errorf("the Dockerfile has no %q", want)

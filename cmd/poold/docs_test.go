@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"poold/internal/refill/policy"
+	"poold/internal/testkit"
 )
 
 // readDocs returns the pages of the root folder and of docs, by path, and all texts as one.
@@ -98,9 +99,7 @@ func TestDocsAreWrapped(t *testing.T) {
 		if inside || fence || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "![") {
 			continue
 		}
-		if utf8.RuneCountInString(line) > most {
-			t.Errorf("more than %d characters: %s", most, line)
-		}
+		testkit.AtMost(t, "characters in the line "+line, utf8.RuneCountInString(line), most)
 	}
 }
 
@@ -108,9 +107,7 @@ func TestDocsAreWrapped(t *testing.T) {
 func TestRefillPageHasEachDemand(t *testing.T) {
 	pages, _ := readDocs(t)
 	models := regexp.MustCompile(`([a-z]+):[A-Z]`).FindAllStringSubmatch(policy.DemandHelp, -1)
-	if len(models) < 8 {
-		t.Fatalf("models: %v", models)
-	}
+	testkit.AtLeast(t, "models", len(models), 8)
 	for _, m := range models {
 		if m[1] != "steady" && !strings.Contains(pages["docs/refill.md"], "\n| `"+m[1]+":") { // steady is another word for poisson
 			t.Errorf("there is no row of %s", m[1])

@@ -24,12 +24,6 @@ type callbackDoor struct {
 	replicas []*process
 }
 
-// callback is a callback of the service.
-type callback struct {
-	method, path, contentType string
-	body                      []byte
-}
-
 func newCallbackDoor(t testing.TB) *callbackDoor {
 	t.Helper()
 	d := &callbackDoor{}
@@ -48,53 +42,35 @@ func (d *callbackDoor) setReplicas(replicas ...*process) {
 	d.replicas = replicas
 }
 
-func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		w.WriteHeader(http.StatusBadGateway)
-		return
-	}
-	c := callback{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), body}
+func (d *callbackDoor) listening() []*process {
 	d.mu.Lock()
-	replicas := d.replicas
-	d.mu.Unlock()
-	// A callback may arrive before the test has set the replicas.
-	for range 200 {
-		if len(replicas) > 0 {
+	defer d.mu.Unlock()
+	return d.replicas
+}
+
+func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	for range 200 { // a callback may arrive before the test has set the replicas
+		if len(d.listening()) > 0 {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
-		d.mu.Lock()
-		replicas = d.replicas
-		d.mu.Unlock()
 	}
-	for _, p := range replicas {
-		status, err := c.send(p.URL)
-		if errors.Is(err, syscall.ECONNREFUSED) {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: daemontest.Checking(&http.Transport{DisableKeepAlives: true})}
+	for _, p := range d.listening() {
+		request, _ := http.NewRequest(r.Method, p.URL+r.URL.RequestURI(), bytes.NewReader(body)) // both are valid
+		request.Header = r.Header
+		response, err := client.Do(request)
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
 			continue
+		case err != nil:
+			w.WriteHeader(http.StatusBadGateway) // the replica may have accepted the callback
+		default:
+			_ = response.Body.Close()
+			w.WriteHeader(response.StatusCode)
 		}
-		if err != nil {
-			status = http.StatusBadGateway // the replica may have accepted the callback
-		}
-		w.WriteHeader(status)
 		return
 	}
 	w.WriteHeader(http.StatusServiceUnavailable)
-}
-
-func (c callback) send(base string) (status int, err error) {
-	request, err := http.NewRequest(c.method, base+c.path, bytes.NewReader(c.body))
-	if err != nil {
-		return 0, err
-	}
-	if c.contentType != "" {
-		request.Header.Set("Content-Type", c.contentType)
-	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: daemontest.Checking(&http.Transport{DisableKeepAlives: true})}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	_ = response.Body.Close()
-	return response.StatusCode, nil
 }

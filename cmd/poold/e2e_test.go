@@ -30,9 +30,7 @@ const (
 )
 
 const e2eConfig = `
-server:
-  keys:
-    - {name: tests, key: "${SERVER_KEY}", scopes: [token, status, admin]}
+server: {keys: [{name: tests, key: "${SERVER_KEY}", scopes: [token, status, admin]}]}
 redis:
   url: ${REDIS}
   prefix: e2e
@@ -48,32 +46,16 @@ providers:
     timeout: 20s
 defaults: {owner: qa@example.com, lifetime: 120s, margin: 20s, depth: 20}
 targets:
-  login:
-    type: recaptcha_v2
-    sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI
-    pageurl: https://staging.example.com/login
-  checkout:
-    type: turnstile
-    sitekey: 1x00000000000000000000AA
-    pageurl: https://staging.example.com/checkout
-    proxy: ${PROXY}@proxy.example.com:3128
-    proxy_type: http
-  short:
-    type: turnstile
-    sitekey: 2x00000000000000000000AB
-    pageurl: https://staging.example.com/short
-    lifetime: 4s
-    margin: 2s
-    depth: 20
+  login: {type: recaptcha_v2, sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI, pageurl: "https://staging.example.com/login"}
+  checkout: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://staging.example.com/checkout",
+             proxy: "${PROXY}@proxy.example.com:3128", proxy_type: http}
+  short: {type: turnstile, sitekey: 2x00000000000000000000AB, pageurl: "https://staging.example.com/short",
+          lifetime: 4s, margin: 2s, depth: 20}
 `
 
 const extraTarget = `
-  added:
-    type: recaptcha_v3
-    sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI
-    pageurl: https://staging.example.com/added
-    action: login
-    depth: 3
+  added: {type: recaptcha_v3, sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI, action: login, depth: 3,
+          pageurl: "https://staging.example.com/added"}
 `
 
 // These are the identities of the targets in the file. The test compares them with the identities
@@ -109,9 +91,7 @@ func TestEndToEnd(t *testing.T) {
 	// No caller took a token and no token has expired, so the number of bought tokens is the depth.
 	atRest := ledger(t, service)
 	for _, name := range []string{"login", "checkout"} {
-		if n := bought(atRest, identities[name]); n != 20 {
-			t.Errorf("%s: %d tokens were bought for a depth of 20", name, n)
-		}
+		testkit.Equal(t, "bought for "+name, bought(atRest, identities[name]), 20)
 	}
 
 	tokens := takeMany(t, p, 200, 20)
@@ -146,25 +126,17 @@ func TestEndToEnd(t *testing.T) {
 
 	p.tells(events.ReplicaStarted, events.ReloadApplied, events.ReloadRefused)
 	end := ledger(t, service)
-	if end.Totals.PeakInFlight > 60 {
-		t.Errorf("%d tasks at once for a concurrency of 60", end.Totals.PeakInFlight)
-	}
+	testkit.AtMost(t, "tasks at once for a concurrency of 60", end.Totals.PeakInFlight, 60)
 	for _, name := range []string{"login", "checkout"} {
 		// Every order was placed to reach the depth at first, or to replace a token that was taken.
 		served := p.target(name)
-		if n := int64(bought(end, identities[name])); n > 20+served.Hits+served.Waited {
-			t.Errorf("%s: %d tokens were bought for a depth of 20 and %d served", name, n, served.Hits+served.Waited)
-		}
+		testkit.AtMost(t, name+": tokens bought", int64(bought(end, identities[name])), 20+served.Hits+served.Waited)
 	}
 	for _, sale := range end.Sales {
-		if sale.Collected > 1 {
-			t.Errorf("task %s was collected %d times", sale.Task, sale.Collected)
-		}
+		testkit.AtMost(t, "times that task "+sale.Task+" was collected", sale.Collected, 1)
 	}
 
-	if err := p.Stop(); err != nil {
-		t.Errorf("after SIGTERM: %v", err)
-	}
+	testkit.NoError(t, p.Stop())
 	printed := p.Output.String()
 	if !strings.Contains(printed, "stopped") {
 		t.Errorf("the stop was not finished:\n%s", tail(printed, 2000))
@@ -196,9 +168,7 @@ func takeMany(t *testing.T, p *process, n, callers int) []string {
 					return
 				}
 				checkIdentity(t, name, h)
-				if h.TTLms < margins[name] {
-					t.Errorf("%s: a token with %d ms of life, inside its margin", name, h.TTLms)
-				}
+				testkit.AtLeast(t, name+": ms of life of a token", h.TTLms, margins[name])
 				if left := time.Until(h.ExpiresAt).Milliseconds(); left < margins[name]-10_000 { // a busy machine reads answers late
 					t.Errorf("%s: expires in %d ms by the caller's clock", name, left)
 				}
@@ -269,9 +239,7 @@ func configOK(t *testing.T, p *process) bool {
 
 func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // With only the shipped file, poold serves simulated tokens, and the client commands work with this
@@ -331,14 +299,8 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 		t.Error("the start did not say that the provider is simulated")
 	}
 	stop()
-	select {
-	case code := <-served:
-		if code != cli.ExitDone {
-			t.Errorf("the daemon ended with %d", code)
-		}
-	case <-time.After(15 * time.Second):
-		t.Fatal("the daemon did not end")
-	}
+	code = testkit.Receive(t, 15*time.Second, "the end of the daemon", served)
+	testkit.Equal(t, "the daemon's exit code", code, cli.ExitDone)
 }
 
 // runAllChanges runs all commands that change something, on a daemon with one target.

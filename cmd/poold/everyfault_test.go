@@ -93,8 +93,8 @@ server: {keys: [{name: story, key: %s, scopes: [token, solve, status, admin]}]}`
 // TestEveryFaultInTurn applies one fault after another to three replicas. During the whole test,
 // callers take tokens, buy, share and repeat solves, and send pictures. After each fault all
 // replicas recover, by themselves or after an operator's action. In the end the ledger of the
-// service agrees with the figures of /metrics and /status, and with the records, CSV, days and
-// usage of the history.
+// service agrees with the figures of /metrics and /status, and with the records, days and usage of
+// the history.
 func TestEveryFaultInTurn(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
@@ -125,9 +125,7 @@ func TestEveryFaultInTurn(t *testing.T) {
 // checkEvents stops a replica. The others list the stop and the changes before it; all replicas noticed each
 // change of the provider, and it is listed once.
 func (s *everyFault) checkEvents() {
-	if err := s.replicas[2].Stop(); err != nil {
-		s.Error(err)
-	}
+	testkit.NoError(s, s.replicas[2].Stop())
 	all := s.replicas[0].tells(events.ReplicaStopped, events.ReplicaStarted, events.ProviderDown, events.ProviderProbed, events.BudgetUsedUp)
 	for _, kind := range []events.Kind{events.BalanceLow, events.BudgetNear, events.TargetRefused, events.ProviderUp} {
 		testkit.Within(s, 20*time.Second, "the notification "+string(kind), func() bool { _, is := s.posted.Load(kind); return is })
@@ -201,9 +199,7 @@ func (s *everyFault) freeze() {
 	s.server.Thaw()
 	sharers.Wait()
 	for page, list := range tokens {
-		if len(list) > 1 {
-			s.Errorf("%d tokens for callers that share the solve of %s", len(list), page)
-		}
+		testkit.AtMost(s, "tokens for callers that share the solve of "+page, len(list), 1)
 	}
 }
 
@@ -247,9 +243,7 @@ func (s *everyFault) refuseAccount() {
 	}
 	before := s.submits()
 	s.wait(4 * time.Second)
-	if n := s.submits() - before; n > 3 {
-		s.Errorf("%d submits at an account that is refused", n)
-	}
+	testkit.AtMost(s, "submits at an account that is refused", s.submits()-before, 3)
 	s.service.SetFaults()
 	s.replicas[2].order(http.MethodPost, "/providers/service/probe", "", http.StatusOK)
 	for i, p := range s.replicas {

@@ -44,9 +44,7 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 	if err == nil {
 		err = yaml.Unmarshal(text, &s.file)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, target := range s.file["targets"].(map[string]any) {
 		delete(target.(map[string]any), "simulated_only") // for poold, the story's service is a real service
 	}
@@ -60,9 +58,7 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 	if err == nil {
 		err = errors.Join(os.Symlink(daemontest.Binary(t), s.path("poold")), os.Symlink(clients, s.path("clients")))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	s.env = append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"), "POOLD_URL="+s.daemon.URL, "POOLD_KEY="+key, "CURL_HOME="+s.folder)
 	writeFile(t, s.path(".curlrc"), "fail-with-body\n")
 	writeFile(t, s.path("letters.png"), "\x89PNG\r\n\x1a\nof a test")
@@ -96,17 +92,13 @@ func (s *story) use() {
 func (s *story) add(text string) {
 	s.t.Helper()
 	var sections map[string]any
-	if err := yaml.Unmarshal([]byte(text), &sections); err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, yaml.Unmarshal([]byte(text), &sections))
 	if s.daemon != nil {
 		delete(sections, "providers") // the page names a paid service; the story keeps its own service
 	}
 	merge(s.file, sections)
 	merged, err := yaml.Marshal(s.file)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 	writeFile(s.t, s.path("pools.yaml"), string(merged))
 	if s.daemon != nil {
 		s.daemon.order(http.MethodPost, "/-/reload", "", http.StatusNoContent)
@@ -198,13 +190,9 @@ func (s *story) linkModules() {
 	s.t.Helper()
 	const missing = "the packages of scripts/docs are not on this machine (scripts/test installs them): %v"
 	browser, err := exec.LookPath("chromium")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 	modules := filepath.Join(cache, "poold", "docs", "node_modules")
 	if _, err := os.Stat(modules); err != nil {
 		s.t.Fatalf(missing, err)

@@ -145,13 +145,9 @@ func examples(t *testing.T) map[string][]block {
 	pages := map[string][]block{}
 	for _, file := range append(files, filepath.Join(root, "README.md")) {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		page, err := filepath.Rel(root, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for _, b := range blocksOf(filepath.ToSlash(page), string(text)) {
 			if !slices.Contains([]string{"sh", "sh install", "sh deploy", "console", "python", "js", "yaml", "yaml add", "text"}, strings.Join(b.words, " ")) {
 				t.Fatalf("%s: the test does not know how to run a block of %q", b, b.words)

@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/redisdb"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // When poold starts, a few log lines name its mode, the address of the status page, and a command
@@ -21,9 +22,7 @@ func TestGreeting(t *testing.T) {
 		keys = "server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"
 	)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = listener.Close() }()
 	at := listener.Addr().String()
 	serving := func(providers, redis string) string {
@@ -37,9 +36,7 @@ func TestGreeting(t *testing.T) {
 		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") + where + "--oauth2-bearer $POOLD_KEY " + try},
 	} {
 		set, err := targets.Parse("pools.yaml", []byte(c.file), targets.References{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		var log bytes.Buffer
 		plain := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -54,14 +51,10 @@ func TestGreeting(t *testing.T) {
 		}
 	}
 	everywhere, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = everywhere.Close() }()
 	set, err := targets.Parse("pools.yaml", []byte(login), targets.References{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	set.Server.TLS.Cert = "cert.pem"
 	var log bytes.Buffer
 	d := &daemon{listener: everywhere, redis: &redisdb.DB{}, log: slog.New(slog.NewTextHandler(&log, nil))}

@@ -92,12 +92,7 @@ func startProgram(t testing.TB, binary, config, key string, env ...string) *proc
 // waitForDeath waits until the process ends by itself.
 func (p *process) waitForDeath(limit time.Duration) {
 	p.t.Helper()
-	select {
-	case err := <-p.Ended:
-		p.t.Logf("poold ended: %v", err)
-	case <-time.After(limit):
-		p.t.Fatalf("poold lives after %v", limit)
-	}
+	p.t.Logf("poold ended: %v", testkit.Receive(p.t, limit, "the end of poold", p.Ended))
 }
 
 // metrics reads /metrics. It returns the sum over all series of each name, and each series as
@@ -227,16 +222,12 @@ func (p *process) order(method, path, body string, want int) {
 func getJSON(t testing.TB, url, key string, into any) {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {

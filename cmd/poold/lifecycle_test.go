@@ -27,13 +27,9 @@ func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 	file := reload.NewFile(path, func(string) (string, bool) { return "", false }, log)
 	file.Listen = "127.0.0.1:0"
 	set, err := file.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	d, err := newDaemon(t.Context(), file, set, replicas.New(version), false, log, new(cli.LogWriter))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return d
 }
 
@@ -44,9 +40,7 @@ func TestAPartThatFails(t *testing.T) {
 	var output testkit.Log
 	d := daemonOf(t, serverless, &output)
 	redis := d.embedded.Addr()
-	if err := d.listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, d.listener.Close())
 	err := d.run(t.Context(), nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "serving: ") {
 		t.Errorf("the port was gone, and run says %v", err)
@@ -107,14 +101,7 @@ func TestEachPartRunsAndStops(t *testing.T) {
 		})
 	}
 	stop()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("the daemon did not stop")
-	}
+	testkit.NoError(t, testkit.Receive(t, 20*time.Second, "the end of the daemon", ended))
 	after := allStacks()
 	for _, part := range parts {
 		if strings.Contains(after, part.function) {

@@ -11,6 +11,7 @@ import (
 
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // `poold check --live` tries Redis and each provider's key. It buys nothing, and prints each
@@ -40,9 +41,7 @@ func TestCheckLive(t *testing.T) {
 		if strings.Contains(out+log, key) || strings.Contains(out+log, "canary") || strings.ContainsFunc(out+log, func(c rune) bool { return c < ' ' && c != '\n' }) {
 			t.Errorf("it shows a secret or a control character: %.300q", out+log)
 		}
-		if len(out) > 2000 {
-			t.Errorf("%d bytes of output", len(out))
-		}
+		testkit.AtMost(t, "bytes of output", len(out), 2000)
 		_, lines, _ = strings.Cut(out, "is valid; ")
 		return code, lines
 	}
@@ -60,6 +59,8 @@ func TestCheckLive(t *testing.T) {
 		{"all is well", "redis://" + kept, sound, 0, "ok: redis: " + kept + ", version "},
 		{"all is well", "redis://" + kept, sound, 0, "ok: provider acme: accepts the key; balance "},
 		{"threads", "redis://" + kept, provider("captchaai", service(simulatedtest.Options{Flavour: simulatedtest.CaptchaAI, Key: key, Threads: 7})), 0, ", threads 7 (concurrency 20)\n"},
+		{"no answer about threads", "embedded", provider("captchaai", service(simulatedtest.Options{Key: key,
+			Faults: []simulatedtest.Fault{{On: simulatedtest.Threads, Kind: simulatedtest.Status}}})), 1, "error: provider acme: reading the threads: "},
 		{"embedded", "embedded", sound, 0, "ok: redis: embedded, keeps nothing over a restart\n"},
 		{"simulated", "embedded", "  - {name: acme, protocol: simulated}", 0, "ok: provider acme: simulated, no site accepts its tokens\n"},
 		{"no AOF", "redis://" + forgets, sound, 1, "error: redis: Redis keeps no append-only file"},
@@ -76,8 +77,6 @@ func TestCheckLive(t *testing.T) {
 		}
 	}
 	for _, s := range services {
-		if sold := s.Sold(); len(sold) != 0 {
-			t.Errorf("it bought %v", sold)
-		}
+		testkit.Equal(t, "tasks that it bought", len(s.Sold()), 0)
 	}
 }

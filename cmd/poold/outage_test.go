@@ -73,15 +73,9 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	sold := ledger(t, w.provider).Totals.Submitted
 	before := l.served.Load()
 	atOnce()
-	if n := ledger(t, w.provider).Totals.Submitted; n != sold {
-		t.Errorf("%d tasks were bought without Redis", n-sold)
-	}
-	if n := l.served.Load(); n != before {
-		t.Errorf("%d tokens were handed out without Redis", n-before)
-	}
-	if err := network.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Equal(t, "tasks sold, without Redis", ledger(t, w.provider).Totals.Submitted, sold)
+	testkit.Equal(t, "tokens handed out, without Redis", l.served.Load(), before)
+	testkit.NoError(t, network.Start())
 	testkit.Within(t, 20*time.Second, "tokens to be handed out again", func() bool { return l.served.Load() > before })
 	p.tells(events.RedisUp)
 	end()
@@ -91,9 +85,7 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 		t.Errorf("%d requests failed otherwise: %v", l.failed.Load(), l.why.Load())
 	}
 	bought, books := p.balance(), ledger(t, w.provider)
-	if bought != books.Totals.Submitted {
-		t.Errorf("poold counts %d bought, the provider sold %d", bought, books.Totals.Submitted)
-	}
+	testkit.Equal(t, "bought by poold's count", bought, books.Totals.Submitted)
 	testkit.Within(t, 20*time.Second, "the goroutines to end", func() bool { return p.metrics()["go_goroutines"] <= goroutines+4 })
 	t.Logf("%d served, %d times a quick 503, %d bought", l.served.Load(), l.quick.Load(), bought)
 }

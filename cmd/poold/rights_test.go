@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // The documented rights of Redis' user have each command of the scripts.
@@ -27,7 +28,5 @@ func TestRightsOfScripts(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }

@@ -52,9 +52,7 @@ func TestSimulateTarget(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, problems)
 	}
 	var got map[string]float64
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(out), &got))
 	for _, field := range []string{"requests", "hits", "hit_rate", "misses", "bought", "expired", "failed", "waste_per_request", "bought_per_served", "peak_in_flight", "peak_held"} {
 		if _, ok := got[field]; !ok {
 			t.Errorf("the answer has no %s", field)
@@ -91,9 +89,7 @@ func TestSimulateCompare(t *testing.T) {
 	}
 	_, out, _ = simulateWith(t, append(args, "--json")...)
 	var all struct{ Runs []simulate.Row }
-	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, json.Unmarshal([]byte(out), &all))
 	if !slices.ContainsFunc(all.Runs, func(r simulate.Row) bool { return r.Refill == "adaptive" && r.MissCost == 7 && r.Requests > 0 }) {
 		t.Errorf("got %+v", all.Runs)
 	}
@@ -137,9 +133,7 @@ func TestSimulateUsage(t *testing.T) {
 		}
 	}
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(empty, nil, 0o600))
 	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", empty); code != cli.ExitFailed || !strings.Contains(problems, "no request") {
 		t.Errorf("exit %d: %s", code, problems)
 	}
@@ -166,9 +160,7 @@ func TestSimulatedMoney(t *testing.T) {
 	without, with := asJSON(), asJSON("--price", "2.99")
 	bought := with["bought"].(float64)
 	for field, want := range map[string]string{"price_per_1000": "2.99", "spent": fmt.Sprintf("%.6g", bought*0.00299), "spent_per_day": "6.4643"} {
-		if got := fmt.Sprintf("%.6g", with[field]); got != want {
-			t.Errorf("%s: %s, want %s", field, got, want)
-		}
+		testkit.Equal(t, field, fmt.Sprintf("%.6g", with[field]), want)
 		delete(with, field)
 	}
 	if fmt.Sprint(with) != fmt.Sprint(without) || len(without) != 11 {

@@ -53,8 +53,6 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 	// target with `simulated_only: true`.
 	testkit.Within(t, 20*time.Second, "tokens of the other target", func() bool { return p.target("mine").Fresh == 2 })
 	for _, sale := range service.Sold() {
-		if sale.Identity.Sitekey != "mine" {
-			t.Errorf("the service sold %+v", sale)
-		}
+		testkit.Equal(t, "the site key of a sale", sale.Identity.Sitekey, "mine")
 	}
 }

@@ -35,13 +35,9 @@ var sizeLimits = []struct {
 func TestSizes(t *testing.T) {
 	testkit.WithoutRace(t)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	sums, packages, err := sizesBelow(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, row := range sizeLimits {

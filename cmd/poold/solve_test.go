@@ -123,9 +123,7 @@ func TestEqualSolvesBuyOne(t *testing.T) {
 					t.Errorf("the callers got %d different tokens", len(c.tokens))
 				}
 			}
-			if sold := ledger(t, w.provider).Totals.Submitted; sold != 1 {
-				t.Errorf("%d solves were bought for 31 equal requests", sold)
-			}
+			testkit.Equal(t, "solves bought for 31 equal requests", ledger(t, w.provider).Totals.Submitted, 1)
 		})
 	}
 }

@@ -25,22 +25,17 @@ type connection struct {
 func connect(t *testing.T, p *process) connection {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	return connection{t, conn, bufio.NewReader(conn)}
 }
 
 // send writes a request and does not wait for the response.
 func (c connection) send(path string) {
 	c.t.Helper()
-	if _, err := io.WriteString(c.Conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err := io.WriteString(c.Conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+	testkit.NoError(c.t, err)
 }
 
 // read reads a response. The second result reports whether the server closes the connection after
@@ -48,13 +43,10 @@ func (c connection) send(path string) {
 func (c connection) read() (status int, last bool) {
 	c.t.Helper()
 	response, err := http.ReadResponse(c.answers, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.NoError(c.t, err)
 	defer func() { _ = response.Body.Close() }()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err = io.Copy(io.Discard, response.Body)
+	testkit.NoError(c.t, err)
 	return response.StatusCode, response.Close
 }
 
@@ -103,15 +95,6 @@ func TestConnectionsOfAStop(t *testing.T) {
 	}
 	fresh.waitForClose("a new connection")
 	idle.waitForClose("a connection that stayed idle")
-	if took := time.Since(began); took < time.Second {
-		t.Errorf("a connection that stayed idle ended %v after SIGTERM", took)
-	}
-	select {
-	case err := <-p.Ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(15 * time.Second):
-		t.Error("poold lives 15 s after its last connection has ended")
-	}
+	testkit.AtLeast(t, "time after SIGTERM of a connection that stayed idle", time.Since(began), time.Second)
+	testkit.NoError(t, testkit.Receive(t, 15*time.Second, "the end of poold after that of its last connection", p.Ended))
 }

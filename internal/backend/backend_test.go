@@ -1,7 +1,6 @@
 package backend_test
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -28,9 +27,7 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 		},
 	}
 	table := dynamostore.Options{Table: "T", Endpoint: "http://e", Region: "r", Keep: time.Hour, KeepAudit: time.Minute}
-	if got := backend.TableOptions(set.History); got != table {
-		t.Errorf("table %+v, want %+v", got, table)
-	}
+	testkit.Equal(t, "table", backend.TableOptions(set.History), table)
 	keys := func() (list []string) {
 		stores, err := backend.Stores(t.Context(), set, slog.New(slog.DiscardHandler))
 		for _, s := range stores {
@@ -42,13 +39,9 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 		}
 		return list
 	}
-	if got := strings.Join(keys(), " "); got != "dedup.url history.url" {
-		t.Errorf("stores %s", got)
-	}
+	testkit.Equal(t, "stores", strings.Join(keys(), " "), "dedup.url history.url")
 	set.Dedup.Backend, set.History.Backend = targets.DedupRedis, targets.HistoryDynamoDB
-	if got := strings.Join(keys(), " "); got != "history" {
-		t.Errorf("stores %s", got)
-	}
+	testkit.Equal(t, "stores", strings.Join(keys(), " "), "history")
 	set.History.Backend, set.History.URL = targets.HistoryPostgres, "postgres://h:port"
 	if got := strings.Join(keys(), " "); !strings.HasPrefix(got, "history.url: ") { // an error names the key
 		t.Errorf("stores %s", got)
@@ -67,21 +60,15 @@ providers: [{name: p, url: "https://s.example.com", key: k}]
 targets: {a: {type: turnstile, sitekey: k, pageurl: "https://example.com/", owner: o}}
 `, port, cert, key, cert)
 	set, err := targets.Parse("pools.yaml", []byte(file), targets.References{File: os.ReadFile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	db, err := redisdb.Open(backend.RedisOptions(set.Redis, set.Redis.URL.Reveal(), slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer func() { _ = db.Close() }()
 	if _, err := db.Try(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "Redis keeps no append-only file") {
 		t.Error(err)
 	}
 	db.SetTLS(redisdb.TLS{})
-	if err := db.Hot.Ping(t.Context()).Err(); !errors.Is(err, redisdb.ErrDown) {
-		t.Errorf("without the certificates: %v", err)
-	}
+	testkit.ErrorIs(t, "without the certificates", db.Hot.Ping(t.Context()).Err(), redisdb.ErrDown)
 }
 
 // The messages of the Redis client are logged at level debug.

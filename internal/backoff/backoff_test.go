@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/backoff"
+	"poold/internal/testkit"
 )
 
 // Pauses double from First to Most and spread over 50 % to 150 %.
@@ -35,12 +36,8 @@ func TestAround(t *testing.T) {
 	for range 500 {
 		seen[backoff.Around(10, 0.2)] = true
 	}
-	if keys := slices.Sorted(maps.Keys(seen)); !slices.Equal(keys, []time.Duration{8, 9, 10, 11, 12}) {
-		t.Errorf("around 10, by a fifth: %v", keys)
-	}
-	if got := backoff.UpTo(0) + backoff.UpTo(-1); got != 0 {
-		t.Errorf("up to nothing: %v", got)
-	}
+	testkit.DeepEqual(t, "around 10, by a fifth", slices.Sorted(maps.Keys(seen)), []time.Duration{8, 9, 10, 11, 12})
+	testkit.Equal(t, "up to nothing", backoff.UpTo(0)+backoff.UpTo(-1), 0)
 }
 
 func TestSleep(t *testing.T) {
@@ -55,8 +52,6 @@ func TestSleep(t *testing.T) {
 		if err := backoff.Sleep(limited, time.Minute); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		if err := backoff.Sleep(limited, 0); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("without a pause: %v", err)
-		}
+		testkit.ErrorIs(t, "without a pause", backoff.Sleep(limited, 0), context.DeadlineExceeded)
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 // Identities that differ in one field have different IDs, even if all other fields are zero. The test
@@ -35,9 +37,7 @@ func TestIDsDiffer(t *testing.T) {
 		leaves(reflect.ValueOf(&less).Elem())[i].SetZero()
 		never(fmt.Sprint("all but field ", i), less)
 	}
-	if len(seen) < 40 {
-		t.Errorf("only %d identities were compared", len(seen))
-	}
+	testkit.AtLeast(t, "identities that were compared", len(seen), 40)
 	// Identities whose concatenated texts are equal have different IDs.
 	never("a", Identity{Action: "a", Data: "d"})
 	never("a border", Identity{Action: "ad"})
@@ -150,9 +150,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 	fmt.Fprintln(&printed, value, value.Key, fmt.Errorf("err %w %v", fmt.Errorf("x"), value.Key))
 	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	printed.Write(text)
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&printed, nil), slog.NewJSONHandler(&printed, nil)} {
 		slog.New(handler).Info("x", "key", value.Key, "values", value)
@@ -162,12 +160,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 			t.Errorf("a secret was printed: %s", printed.String())
 		}
 	}
-	if value.Key.Reveal() != canary {
-		t.Error("Reveal does not reveal")
-	}
-	if got := fmt.Sprint(Secret("")); got != "" {
-		t.Errorf("an empty secret prints as %q", got)
-	}
+	testkit.Equal(t, "revealed", value.Key.Reveal(), canary)
+	testkit.Equal(t, "an empty secret, printed", fmt.Sprint(Secret("")), "")
 }
 
 // Site returns the vendor's identifier of the site, for each type.
@@ -176,8 +170,6 @@ func TestSiteIsTheVendorsName(t *testing.T) {
 		"key": {Type: Turnstile, Sitekey: "key"}, "gt": {Type: GeeTest, GT: "gt", Challenge: "x"},
 		"id": {Type: GeeTestV4, CaptchaID: "id"}, "": {Type: Image},
 	} {
-		if got := i.Site(); got != want {
-			t.Errorf("%s: %q, want %q", i.Type, got, want)
-		}
+		testkit.Equal(t, string(i.Type), i.Site(), want)
 	}
 }

@@ -3,6 +3,8 @@ package captcha
 import (
 	"maps"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 func TestNamedReadsObjectsAndLists(t *testing.T) {
@@ -48,8 +50,6 @@ func TestNamedReadsObjectsAndLists(t *testing.T) {
 		}
 	}
 	for _, kind := range SolvableTypes() {
-		if got := HasNamed(kind); got != (kind == GeeTest || kind == GeeTestV4) {
-			t.Errorf("%s has named values: %v", kind, got)
-		}
+		testkit.Equal(t, string(kind)+" has named values", HasNamed(kind), kind == GeeTest || kind == GeeTestV4)
 	}
 }

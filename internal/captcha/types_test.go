@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 func joined[T ~string](words []T, between string) string {
@@ -46,9 +48,7 @@ func TestDocsNameEveryType(t *testing.T) {
 		}
 	}
 	source, err := os.ReadFile("identity.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, key := range Keys() {
 		before, _, _ := strings.Cut(string(source), "`yaml:\""+key+"\"")
 		comment := before[strings.LastIndex(before, "`"):]

@@ -1,39 +1,56 @@
 package check
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"poold/internal/cli"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // runCheck runs `poold check` on a file with this text. In the output it replaces the file's path by
 // FILE.
 func runCheck(t *testing.T, text string, flags ...string) (printed string, err error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "pools.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	command := Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: &out, Stderr: &out})
+	path, out := filepath.Join(t.TempDir(), "pools.yaml"), new(strings.Builder)
+	err = runCheckOf(t, path, text, out, flags...)
+	return strings.ReplaceAll(out.String(), path, "FILE"), err
+}
+
+func runCheckOf(t *testing.T, path, text string, out io.Writer, flags ...string) error {
+	t.Helper()
+	testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	command := Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: out, Stderr: out})
 	command.SilenceErrors, command.SilenceUsage = true, true
 	command.SetArgs(append(flags, "--config", path))
-	err = command.ExecuteContext(t.Context())
-	return strings.ReplaceAll(out.String(), path, "FILE"), err
+	return command.ExecuteContext(t.Context())
+}
+
+// full is a writer that fails in the same way as a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A check that cannot print its result fails, even if the file is valid.
+func TestCheckFailsIfItCannotPrint(t *testing.T) {
+	const valid = "redis: {url: embedded}\nproviders: [{name: own, protocol: simulated}]\n" +
+		"targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: q, depth: 0, paused: true}\n"
+	for name, text := range map[string]string{"valid": valid, "invalid": "budget: 5\n" + valid} {
+		testkit.ErrorIs(t, name, runCheckOf(t, filepath.Join(t.TempDir(), "pools.yaml"), text, full{}), syscall.ENOSPC)
+	}
 }
 
 // With --json each line is an object.
 func TestCheckInJSON(t *testing.T) {
 	printed, _ := runCheck(t, "targets: {}\n", "--json")
 	const want = `{"class":"error","file":"FILE","line":1,"text":"targets: has no target: add at least one, with paused: true to buy nothing"}`
-	if strings.TrimSpace(printed) != want {
-		t.Errorf("%s\nwant %s", printed, want)
-	}
+	testkit.Equal(t, "printed", strings.TrimSpace(printed), want)
 }
 
 // Each line of the output is an error, a warning or a fact.
@@ -96,9 +113,7 @@ func TestTargetLine(t *testing.T) {
 	} {
 		set, err := targets.Parse("pools.yaml", []byte("redis: {url: 'redis://h'}\n"+c.head+
 			"targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://e.com/', owner: q, "+c.keys+"}\n"), targets.References{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		class, text := targetLine(set, &set.Targets[0])
 		if got := class + ": " + text; got != c.want {
 			t.Errorf("%s: got\n%swant\n%s", strings.TrimSpace(c.keys), got, c.want)

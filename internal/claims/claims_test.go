@@ -44,14 +44,13 @@ func newWorld(t *testing.T, open func() claims.Store) *world {
 	t.Helper()
 	w := &world{}
 	w.ms.Store(1_800_000_000_000)
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
 	for i := range w.stores {
 		s := open()
 		w.stores[i], w.woken[i] = s, &sync.Map{}
-		all.Go(func() { _ = s.Listen(ctx, func(key captcha.ID) { w.woken[i].Store(key[0], true) }) })
+		testkit.Run(t, func(ctx context.Context) error {
+			return s.Listen(ctx, func(key captcha.ID) { w.woken[i].Store(key[0], true) })
+		})
 	}
-	t.Cleanup(func() { cancel(); all.Wait() })
 	return w
 }
 
@@ -274,9 +273,7 @@ func testAllAreWoken(t *testing.T, w *world) {
 				_, ended := c.End(t.Context(), key, claim.Fence, claims.End{})
 				err = errors.Join(err, ended)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return !slices.ContainsFunc(w.woken[:], func(of *sync.Map) bool { _, is := of.Load(key[0]); return !is })
 		})
 	}

@@ -37,9 +37,7 @@ func openPostgres(t *testing.T, address, prefix string, limit time.Duration, log
 		log = &testkit.Log{}
 	}
 	db, err := postgres.Open(address, postgres.Options{Log: log.Logger(), Limit: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
 	if err := db.Migrate(t.Context()); err != nil && !errors.Is(err, postgres.ErrDown) { // Listen may come later
 		t.Fatal(err)
@@ -75,7 +73,7 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 		address := server.Database(t)
 		c := claims.Claims{Store: openPostgres(t, address, "captcha", 0, &log)}
 		listen := func() {
-			postgrestest.Run(t, func(ctx context.Context) error { return c.Listen(ctx, func(captcha.ID) {}) })
+			testkit.Run(t, func(ctx context.Context) error { return c.Listen(ctx, func(captcha.ID) {}) })
 		}
 		if name == "dropped" { // who connects to listen makes the table
 			outage.Begin, outage.End = func() { server.SQL(t, address, "drop table captcha_cache") }, listen
@@ -92,9 +90,7 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 				t.Errorf("%s: %s", name, redisdb.Reason(err))
 			}
 		}
-		if took := time.Since(began); took > 8*time.Second { // a busy machine may be slow
-			t.Errorf("%s: four steps took %v", name, took)
-		}
+		testkit.AtMost(t, name+": time of four steps", time.Since(began), 8*time.Second) // a busy machine may be slow
 		outage.End()
 		testkit.Within(t, postgrestest.Patience, "it heals", heals)
 	}

@@ -12,6 +12,7 @@ import (
 	"poold/internal/claims"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 func TestRedis(t *testing.T) {
@@ -30,9 +31,7 @@ func openRedis(t *testing.T, p redistest.Place, prefix string) claims.Store {
 	db, err := redisdb.Open(redisdb.Options{
 		Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: prefix, Log: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return claims.InRedis(db)
 }

@@ -415,9 +415,7 @@ func TestStories(t *testing.T) {
 				if got := strings.Join(a.heard, ", ") + "; " + strings.Join(b.heard, ", "); got != s.want {
 					t.Errorf("the clients heard\n\t%s\nwant\n\t%s", got, s.want)
 				}
-				if w.Sold() != s.sold {
-					t.Errorf("%d orders, want %d", w.Sold(), s.sold)
-				}
+				testkit.Equal(t, "orders", w.Sold(), s.sold)
 				c, err := b.Pool.Look(t.Context(), pool.Query{ID: b.terms.Call.ID})
 				testkit.NoError(t, err)
 				n := c.Counters
@@ -425,9 +423,7 @@ func TestStories(t *testing.T) {
 					t.Errorf("hits, waited, missed, left, replays: %s, want %s", counts, s.counts)
 				}
 				after(taskIdle + time.Second)
-				if a.Guests()+b.Guests() > 0 {
-					t.Error("a guest that nobody polls is still known to a refiller")
-				}
+				testkit.Equal(t, "guests without pollers that are still known to a refiller", a.Guests()+b.Guests(), 0)
 			})
 		})
 	}
@@ -449,9 +445,7 @@ func TestPollsAtTheSameTime(t *testing.T) {
 		for range 20 {
 			counted[<-heard]++
 		}
-		if fmt.Sprint(counted) != "map[token 1 (replay):19 token 1 (wait):1]" {
-			t.Errorf("the polls got %v", counted)
-		}
+		testkit.Equal(t, "the polls", fmt.Sprint(counted), "map[token 1 (replay):19 token 1 (wait):1]")
 	})
 }
 
@@ -472,8 +466,6 @@ func TestCauses(t *testing.T) {
 		{NotAllowed, NotAllowed},
 		{errors.New("a bug"), Broken},
 	} {
-		if got := CauseOf(row.err); got != row.want {
-			t.Errorf("%v: cause %v, want %v", row.err, got, row.want)
-		}
+		testkit.Equal(t, "the cause of "+fmt.Sprint(row.err), CauseOf(row.err), row.want)
 	}
 }

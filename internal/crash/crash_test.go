@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"poold/internal/crash"
+	"poold/internal/testkit"
 )
 
 // If the variable crashEnv is set, the test binary is the child process that passes the points.
@@ -27,9 +28,7 @@ func TestAProcessDiesAtItsPoint(t *testing.T) {
 		return
 	}
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for at, want := range map[string]string{
 		"":         "first second first second ",
 		"third":    "first second first second ",

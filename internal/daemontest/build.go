@@ -10,43 +10,37 @@ import (
 	"testing"
 
 	"poold/internal/provider/simulatedtest"
+	"poold/internal/testkit"
 )
 
-// builds is the folder of the built program. It exists until all tests have ended.
+// builds is the folder of the built program, "" before the first build. It exists until all tests have ended.
 var builds string
 
 // Main runs the tests and returns their exit code. It removes the program that Binary built.
 func Main(m *testing.M) int {
-	var err error
-	if builds, err = os.MkdirTemp("", "poold-test-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	defer func() { _ = os.RemoveAll(builds) }()
 	return m.Run()
 }
 
-var poold = sync.OnceValues(func() (string, error) { return build("cmd/poold") })
-
-// build compiles a program of this module and returns its path.
-func build(program string) (string, error) {
-	path := filepath.Join(builds, filepath.Base(program))
-	command := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "poold/"+program) //nolint:gosec,noctx // G204: a program of this module
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")                                                       // a static binary, as in the image and the releases
-	output, err := command.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("building %s: %w\n%s", program, err, output)
+// poold builds the program and returns its path.
+var poold = sync.OnceValues(func() (path string, err error) {
+	if builds, err = os.MkdirTemp("", "poold-test-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(builds, "poold")
+	command := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "poold/cmd/poold") //nolint:gosec // G204: the path is that of this test
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")                                                        // a static binary, as in the image and the releases
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building poold: %w\n%s", err, output)
 	}
 	return path, nil
-}
+})
 
 // Binary returns the path of the poold binary. The first call builds it.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := poold()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return path
 }
 

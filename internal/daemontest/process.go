@@ -57,9 +57,7 @@ func Start(t testing.TB, o Options) *Process {
 	}
 	if o.File == "" {
 		o.File = filepath.Join(t.TempDir(), "pools.yaml")
-		if err := os.WriteFile(o.File, []byte(o.Config), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(o.File, []byte(o.Config), 0o600))
 	}
 	if o.Client == nil {
 		o.Client = &http.Client{Transport: Checking(http.DefaultTransport)}
@@ -68,10 +66,8 @@ func Start(t testing.TB, o Options) *Process {
 		o.Binary = Binary(t)
 	}
 	line := append(append(o.Wrap, o.Binary, "serve", "--config", o.File, "--listen", o.Listen), o.Args...)
-	ended := make(chan error, 1)
 	p := &Process{
-		URL: "http://" + o.Listen, Config: o.File, Output: new(testkit.Log), Ended: ended,
-		t: t, command: exec.Command(line[0], line[1:]...), key: o.Key, client: o.Client, //nolint:gosec,noctx // G204: the tests choose the program
+		URL: "http://" + o.Listen, Config: o.File, t: t, command: exec.Command(line[0], line[1:]...), key: o.Key, client: o.Client, //nolint:gosec,noctx // G204: the tests choose the program
 	}
 	if o.TLS {
 		p.URL = "https://" + o.Listen
@@ -79,24 +75,7 @@ func Start(t testing.TB, o Options) *Process {
 	described.Add(t, p.URL)
 	p.command.Env = append([]string{"PATH=" + os.Getenv("PATH")}, o.Env...)
 	p.command.Dir = t.TempDir()
-	p.command.Stdout, p.command.Stderr = p.Output, p.Output
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { ended <- p.command.Wait() }()
-	t.Cleanup(func() {
-		_ = p.command.Process.Kill()
-		if t.Failed() {
-			text := p.Output.String()
-			t.Logf("poold printed:\n%s", text[max(0, len(text)-8000):])
-		}
-	})
-	testkit.Within(t, 20*time.Second, "poold to be ready", func() bool {
-		select {
-		case err := <-p.Ended:
-			t.Fatalf("poold ended: %v\n%s", err, p.Output.String())
-		default:
-		}
+	p.Output, p.Ended = testkit.Daemon(t, p.command, func() bool {
 		response, err := p.client.Get(p.URL + "/readyz") //nolint:noctx // a request to a process of this test
 		if err != nil {
 			return false
@@ -110,22 +89,14 @@ func Start(t testing.TB, o Options) *Process {
 // Signal sends a signal to poold.
 func (p *Process) Signal(which syscall.Signal) {
 	p.t.Helper()
-	if err := p.command.Process.Signal(which); err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, p.command.Process.Signal(which))
 }
 
 // Stop sends SIGTERM, waits for the end of the process, and returns its error.
 func (p *Process) Stop() error {
 	p.t.Helper()
 	p.Signal(syscall.SIGTERM)
-	select {
-	case err := <-p.Ended:
-		return err
-	case <-time.After(20 * time.Second):
-		p.t.Fatal("poold did not end within 20 s of SIGTERM")
-		return nil
-	}
+	return testkit.Receive(p.t, 20*time.Second, "the end of poold after SIGTERM", p.Ended)
 }
 
 // PID returns the id of the process.
@@ -140,12 +111,8 @@ func (p *Process) Write(text string) {
 // ReplaceFile replaces a file in one step, by a rename.
 func ReplaceFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path+".new", []byte(text), 0o600))
+	testkit.NoError(t, os.Rename(path+".new", path))
 }
 
 // Call sends a request with the key of the Options, and returns the status code and the body of the
@@ -153,9 +120,7 @@ func ReplaceFile(t testing.TB, path, text string) {
 func (p *Process) Call(method, path, body string) (status int, answer string) {
 	p.t.Helper()
 	status, answer, err := p.Try(method, path, body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.NoError(p.t, err)
 	return status, answer
 }
 

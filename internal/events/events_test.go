@@ -1,11 +1,9 @@
 package events_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,20 +32,9 @@ func newReplica(t *testing.T, p redistest.Place) *replica {
 	db, err := redisdb.Open(redisdb.Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: "test", Log: log, Probe: time.Hour})
 	testkit.NoError(t, err)
 	r.db, r.Log = db, events.NewLog(db, log)
-	r.start(t, r.Run)
+	t.Cleanup(func() { _ = db.Close() })
+	testkit.Run(t, r.Run)
 	return r
-}
-
-// start runs a function until the test ends.
-func (r *replica) start(t *testing.T, run func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		_ = r.db.Close()
-	})
 }
 
 // kinds returns the kinds of the events in the list, oldest first.
@@ -107,9 +94,7 @@ func testList(t *testing.T, p redistest.Place) {
 		t.Errorf("%s, and %d at another replica; want %s", got, len(list), want)
 	}
 	for _, e := range list[5:] {
-		if e.At.Sub(at).Abs() > time.Second {
-			t.Errorf("an event of %v has the time %v", at, e.At)
-		}
+		testkit.AtMost(t, "difference of the times of an event", e.At.Sub(at).Abs(), time.Second)
 		if !utf8.ValidString(e.Text) || len(e.Text) > 500 {
 			t.Errorf("%d bytes", len(e.Text))
 		}
@@ -192,9 +177,7 @@ func TestEqualChangesAreOneEvent(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
-		if got := one.kinds(t); got != "budget_used_up budget_used_up" {
-			t.Errorf("%s", got)
-		}
+		testkit.Equal(t, "kinds", one.kinds(t), "budget_used_up budget_used_up")
 		low := events.Event{Kind: events.BalanceLow, Topic: "balance", State: "low", Lasts: 48 * time.Hour}
 		enough := events.Event{Topic: "balance", State: "enough"} // only the state changes
 		for i, e := range []events.Event{enough, low, low, enough, low} {

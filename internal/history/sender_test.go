@@ -80,16 +80,7 @@ func (w *world) setFault(fault func([]history.Row) error) {
 
 func (w *world) sender(from history.Outbox) (s *history.Sender, stop func()) {
 	s = history.NewSender(from, w, slog.New(slog.NewTextHandler(&w.log, nil)))
-	ctx, cancel := context.WithCancel(w.t.Context())
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := s.Run(ctx); err != nil {
-			w.t.Error(err)
-		}
-	})
-	stop = sync.OnceFunc(func() { cancel(); group.Wait() })
-	w.t.Cleanup(stop)
-	return s, stop
+	return s, testkit.Run(w.t, s.Run)
 }
 
 // subject returns a purchase of the i-th identity.
@@ -129,9 +120,8 @@ func (w *world) end(p purchase.Purchase, how pool.How, row string) {
 	w.t.Helper()
 	p.Task = "t" + p.Order
 	end := &pool.End{How: how, Provider: p.Provider, Task: p.Task, Value: p.Order, Lifetime: time.Minute, Row: row}
-	if _, _, err := w.pool.End(w.t.Context(), journal(&p), end); err != nil {
-		w.t.Fatal(err)
-	}
+	_, _, err := w.pool.End(w.t.Context(), journal(&p), end)
+	testkit.NoError(w.t, err)
 }
 
 // order places and ends an order.
@@ -202,9 +192,7 @@ func TestRowsOfOrders(t *testing.T) {
 		c.change(&p)
 		row, err := history.RowOf(&pool.Row{Stream: pool.Ends, At: at, Kind: c.kind, Order: p.Order, JSON: text(p)})
 		if err != nil {
-			if err.Error() != c.want {
-				t.Errorf("%s: %v", c.kind, err)
-			}
+			testkit.Equal(t, c.kind, err.Error(), c.want)
 			continue
 		}
 		list, err := history.Decode[history.Order](history.Page{Rows: [][]byte{row.Text}})
@@ -235,9 +223,7 @@ func TestRowsOfHandouts(t *testing.T) {
 		ask := history.Ask{Key: "ci", Target: "login", Image: "sha256:ab, 3 bytes", Buys: c.buys}
 		row, err := history.RowOf(&pool.Row{Stream: pool.Handouts, ID: "17-1", At: at, Kind: c.kind, Order: "ORDER", JSON: ask.Row(), Price: 3})
 		if err != nil {
-			if err.Error() != c.want {
-				t.Errorf("%s: %v", c.kind, err)
-			}
+			testkit.Equal(t, c.kind, err.Error(), c.want)
 			continue
 		}
 		list, err := history.Decode[history.Handout](history.Page{Rows: [][]byte{row.Text}})
@@ -323,9 +309,7 @@ func TestHealthBeforeTheFirstRow(t *testing.T) {
 		}
 		w.Fail(nil)
 		time.Sleep(5 * time.Second)
-		if h := s.Health(); h.Down != "" {
-			t.Errorf("health %+v", h)
-		}
+		testkit.Equal(t, "down", s.Health().Down, "")
 		for i := range 150 {
 			w.order(i%5, fmt.Sprint("O", i), pool.Solved)
 		}
@@ -351,9 +335,7 @@ func TestRowsOfADeadReplicaCountOnce(t *testing.T) {
 		kill()
 		living, _ := w.sender(w.replica())
 		time.Sleep(10 * time.Second)
-		if h := living.Health(); h.Sent != 0 {
-			t.Errorf("it did not wait for its turn: %+v", h)
-		}
+		testkit.Equal(t, "sent before its turn", living.Health().Sent, 0)
 		time.Sleep(15 * time.Second)
 		w.check()
 	})
@@ -367,15 +349,12 @@ func TestOrdersInFlightAreSent(t *testing.T) {
 		w.place(&p)
 		for _, task := range []string{"", "t1"} { // at first the outcome of the submit is unknown
 			p.Task = task
-			if _, err := w.pool.Bought(t.Context(), journal(&p), task, text(p)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := w.pool.Bought(t.Context(), journal(&p), task, text(p))
+			testkit.NoError(t, err)
 			time.Sleep(3 * time.Second)
 		}
 		synctest.Wait()
-		if want := []string{"ORDER ", "ORDER t1"}; !slices.Equal(w.active, want) {
-			t.Errorf("%q, want %q", w.active, want)
-		}
+		testkit.DeepEqual(t, "rows in flight", w.active, []string{"ORDER ", "ORDER t1"})
 		w.check()
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +53,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 			t.Errorf("%s: %+v", what, last)
 		}
 		last.ID, last.At = "", history.Time{}
-		equal(t, what, last, h)
+		testkit.Equal(t, what, last, h)
 	}
 	const login = "/pool/staging-login/token"
 
@@ -89,7 +88,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 		{keyAll, "/solve/" + id2 + of + ".recaptcha_v2/report", "rejected", 204, "all"},
 	} {
 		what := fmt.Sprintf("%+v", c)
-		equal(t, what, d.report(t, c.path, `{"outcome":"`+c.outcome+`"}`, bearer(c.key)).status, c.want)
+		testkit.Equal(t, what, d.report(t, c.path, `{"outcome":"`+c.outcome+`"}`, bearer(c.key)).status, c.want)
 		if c.by != "" {
 			about := map[string]string{"staging": id, "all": id2}[c.by]
 			noted(what, history.Handout{Key: c.by, Action: history.Action(c.outcome), Target: "staging-login"}, about)
@@ -118,8 +117,8 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 		id := idIn(t, d.solve(t, c.body, bearer(keyAll)))
 		call := d.solver.last().Call
 		hash, _ := pool.Hash(call.ID)
-		equal(t, "the id", id, d.idOf(t, "tok1", "key\x00all\x00")+"."+string(hash)+"."+id[strings.LastIndex(id, ".")+1:])
-		equal(t, c.body, call.Row, c.row)
+		testkit.Equal(t, "the id", id, d.idOf(t, "tok1", "key\x00all\x00")+"."+string(hash)+"."+id[strings.LastIndex(id, ".")+1:])
+		testkit.Equal(t, c.body, call.Row, c.row)
 		if c.want != nil { // it is noted after the answer has left
 			testkit.Within(t, 20*time.Second, "it is noted", func() bool { return len(d.noted(t)) > len(want) })
 			noted(c.body, *c.want, "tok1")
@@ -184,7 +183,5 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 	var got []string
 	// A request is counted after its response is sent.
 	testkit.Within(t, 20*time.Second, "all are counted", func() bool { got = series(); return len(got) >= len(want) })
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	testkit.DeepEqual(t, "series", got, want)
 }

@@ -3,9 +3,10 @@ package httpapi
 import (
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 func basic(key string) string {
@@ -27,13 +28,11 @@ func TestChallengeOffersBasicForPagesOnly(t *testing.T) {
 	} {
 		a := d.ask(t, "GET", path)
 		checkProblem(t, path, a, 401, CodeUnauthorized, "")
-		if got := a.header.Values("WWW-Authenticate"); !slices.Equal(got, want) {
-			t.Errorf("%s: %q", path, got)
-		}
+		testkit.DeepEqual(t, path+": WWW-Authenticate", a.header.Values("WWW-Authenticate"), want)
 	}
 	a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyStatus))
 	checkProblem(t, "a key without the scope", a, 403, CodeForbidden, "")
-	equal(t, "its challenge", a.header.Get("WWW-Authenticate"), "")
+	testkit.Equal(t, "its challenge", a.header.Get("WWW-Authenticate"), "")
 }
 
 // untilRefused repeats a request until it is refused for its rate, and checks the answers before.
@@ -66,7 +65,7 @@ func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 		checkProblem(t, "an empty one", d.ask(t, "GET", path, bearer("")), 401, CodeUnauthorized, "")
 	}
 	lines := func() int { return d.logged.Count(`"level":"WARN"`, `"address":"127.0.0.1"`, "a caller's key") }
-	equal(t, "lines about missing keys", lines(), 0)
+	testkit.Equal(t, "lines about missing keys", lines(), 0)
 	d.callLegacy(t, legacySubmit("canary-key-wrong", "checkout"))
 	untilRefused(t, 401, func(i int) answer {
 		if i == 10 {
@@ -75,7 +74,7 @@ func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 		// Any client can set the headers of a proxy.
 		return d.ask(t, "GET", path, []string{bearer("wrong"), basic("wrong")}[i%2], fmt.Sprint("X-Forwarded-For: 192.0.2.", i), "X-Real-IP: 192.0.2.1")
 	})
-	equal(t, "lines", lines(), 1)
+	testkit.Equal(t, "lines", lines(), 1)
 	d.takeOne(t, bearer(keyAll))
 	d.takeOne(t, basic(keyAll))
 	d.ask(t, "GET", "/status", bearer(keyStatus)).check(t, "another right key", 200)

@@ -184,7 +184,7 @@ func browserHostile(t *testing.T, visit visitFunc) {
 	testkit.NoError(t, v.Look(375, 812, 1, "dark"))
 	wide, err := browsertest.Eval[string](v.Page, `[...document.querySelectorAll('body *')].filter((n) => n.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 && !n.closest('.days, .scroll')).map((n) => n.tagName + '.' + n.className).join(' ')`)
 	testkit.NoError(t, err)
-	equal(t, "wider than the window of a phone", wide, "")
+	testkit.Equal(t, "wider than the window of a phone", wide, "")
 }
 
 // browserScriptless tests that the page works without JavaScript: it reloads itself, and links and forms do the rest.

@@ -14,6 +14,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/spool"
+	"poold/internal/testkit"
 )
 
 func (f *fakeBuyer) receivedCallbacks() []purchase.Callback {
@@ -112,7 +113,7 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	}
 	d.buyer.letters, d.buyer.unread = d.buyer.letters[:2], nil
 	count := func() int { return d.Status.Build(t.Context()).DeadLetters }
-	equal(t, "the status tells", count(), 2)
+	testkit.Equal(t, "the status tells", count(), 2)
 	d.buyer.replay = func(context.Context) (map[string]int, error) {
 		d.buyer.letters = nil
 		return map[string]int{purchase.DeadLetterReplayed: 3, purchase.DeadLetterDropped: 1}, nil
@@ -120,7 +121,7 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	if a := d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"replayed":3,"dropped":1,"expired":0,"left":0}` {
 		t.Errorf("replay: %d %s", a.status, a.body)
 	}
-	equal(t, "the status does not tell at once", count(), 0)
+	testkit.Equal(t, "the status does not tell at once", count(), 0)
 	outcomes := map[string]int{purchase.DeadLetterExpired: 1}
 	d.buyer.replay = func(context.Context) (map[string]int, error) {
 		d.buyer.letters = make([]spool.Summary, 1) // the failed replay removed one of two letters
@@ -128,10 +129,10 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	}
 	d.buyer.letters = make([]spool.Summary, 2)
 	d.Status.Changed()
-	equal(t, "the status before a replay that fails", count(), 2)
+	testkit.Equal(t, "the status before a replay that fails", count(), 2)
 	checkProblem(t, "without redis", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)), 503, CodeStoreDown, "")
-	equal(t, "the status right after it", count(), 1)
+	testkit.Equal(t, "the status right after it", count(), 1)
 	outcomes = map[string]int{purchase.DeadLetterReplayed: 2}
-	equal(t, "redis goes away meanwhile", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)).body,
+	testkit.Equal(t, "redis goes away meanwhile", d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)).body,
 		`{"replayed":2,"dropped":0,"expired":0,"left":1,"reason":"redis does not take the others now"}`+"\n")
 }

@@ -63,7 +63,7 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 		t.Fatalf("the id is %q", id)
 	}
 	res := "/res.php?key=" + keyAll
-	equal(t, "another caller", d.callLegacy(t, "/res.php?action=get&key="+keyStaging+"&id="+id), "ERROR_WRONG_CAPTCHA_ID")
+	testkit.Equal(t, "another caller", d.callLegacy(t, "/res.php?action=get&key="+keyStaging+"&id="+id), "ERROR_WRONG_CAPTCHA_ID")
 	token, ok := strings.CutPrefix(d.callLegacy(t, res+"&action=get&id="+id), "OK|")
 	if !ok || !strings.HasPrefix(token, tokenValue) {
 		t.Fatalf("%q", token)
@@ -89,9 +89,9 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 		"&action=threadsinfo":                           `{"status":1,"threads":20,"working_threads":3,"free_threads":17}`,
 		"&action=get&ids=1" + strings.Repeat(",1", 999): "ERROR_BAD_PARAMETERS",
 	} {
-		equal(t, fmt.Sprintf("%.60s", path), d.callLegacy(t, res+path), want)
+		testkit.Equal(t, fmt.Sprintf("%.60s", path), d.callLegacy(t, res+path), want)
 	}
-	equal(t, "the second report", d.callLegacy(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
+	testkit.Equal(t, "the second report", d.callLegacy(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
 	form := d.send(t, "POST", "/in.php", strings.NewReader(strings.TrimPrefix(legacySubmit(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
 	if form.status != 200 || !strings.HasPrefix(form.body, `{"status":1,"request":"`) {
 		t.Errorf("a form: %d %s", form.status, form.body)
@@ -148,9 +148,7 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	}
-	if got := ask("/reportIncorrectTokenCaptcha", int64(id)); got["status"] != "success" {
-		t.Errorf("a report: %v", got)
-	}
+	testkit.Equal(t, "a report", ask("/reportIncorrectTokenCaptcha", int64(id))["status"], any("success"))
 	for path, body := range map[string]string{
 		"ERROR_DUPLICATE_REPORT 1":       `/reportCorrect {"clientKey":"KEY","taskId":ID}`,
 		"ERROR_NO_SUCH_CAPCHA_ID 16":     `/getTaskResult {"clientKey":"KEY","taskId":7}`,
@@ -170,7 +168,7 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 	} {
 		route, text, _ := strings.Cut(strings.NewReplacer("KEY", keyAll, "ID", fmt.Sprint(int64(id))).Replace(body), " ")
 		got := d.callTasks(t, route, text)
-		equal(t, body, fmt.Sprint(got["errorCode"], " ", got["errorId"]), strings.TrimSpace(path))
+		testkit.Equal(t, body, fmt.Sprint(got["errorCode"], " ", got["errorId"]), strings.TrimSpace(path))
 	}
 	if got := d.callTasks(t, "/getBalance", `{"clientKey":"`+keyAll+`"}`); got["balance"] != 20.0 || got["errorId"] != 0.0 {
 		t.Errorf("the balance: %v", got)
@@ -190,7 +188,7 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 	for key, want := range map[string]string{
 		keyAll: "20", "": "ERROR_WRONG_USER_KEY", keyStatus: "ERROR_KEY_DOES_NOT_EXIST", "canary-key-wrong": "ERROR_KEY_DOES_NOT_EXIST",
 	} {
-		equal(t, key, balance(key, bearer(keyAll), basic(keyAll)), want)
+		testkit.Equal(t, key, balance(key, bearer(keyAll), basic(keyAll)), want)
 	}
 	id, ok := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
 	if got := d.callLegacy(t, legacySubmit(keyAll, "checkout")); !ok || got != "MAX_USER_TURN" {
@@ -201,13 +199,14 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 			t.Errorf("a poll: %s", got)
 		}
 	}
-	equal(t, "a target of others", d.callLegacy(t, legacySubmit(keyStaging, "checkout")), "ERROR_DOMAIN_NOT_ALLOWED")
+	testkit.Equal(t, "a target of others",
+		d.callLegacy(t, legacySubmit(keyStaging, "checkout")), "ERROR_DOMAIN_NOT_ALLOWED")
 	refused := false
 	for i := 0; i < 100 && !refused; i++ {
 		refused = balance("canary-key-wrong") == "IP_BANNED"
 	}
-	equal(t, "too many wrong keys are refused", refused, true)
-	equal(t, "a right one after them", balance(keyAll), "20")
+	testkit.Equal(t, "too many wrong keys are refused", refused, true)
+	testkit.Equal(t, "a right one after them", balance(keyAll), "20")
 	acao := d.ask(t, "GET", "/res.php?action=getbalance&header_acao=1&key="+keyAll, "Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site")
 	if acao.body != "20" || acao.header.Get("Access-Control-Allow-Origin") != "*" || acao.header.Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("from a page: %s %v", acao.body, acao.header)
@@ -245,7 +244,7 @@ func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 			must(d.stock.redis.ZAdd("{captcha}:spend:all", float64(time.Now().UnixMilli()), strconv.Itoa(i)))
 		}
 		d.stock.redis.SetDown(row.down)
-		equal(t, "the answer", d.callLegacy(t, "/res.php?action=getbalance&key="+keyAll), want)
+		testkit.Equal(t, "the answer", d.callLegacy(t, "/res.php?action=getbalance&key="+keyAll), want)
 	}
 }
 
@@ -255,24 +254,25 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Solve.Rate = targets.Rate{}
 	d := start(t, set, nil, nil)
-	equal(t, "no target's and no guest's", d.callLegacy(t, legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")), "ERROR_DOMAIN_NOT_ALLOWED")
+	testkit.Equal(t, "no target's and no guest's", d.callLegacy(t, legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")), "ERROR_DOMAIN_NOT_ALLOWED")
 	guest := func(key, more string) string {
 		return d.callLegacy(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+key+more)
 	}
 	d.orders.answer = &pool.FailedError{Reason: "it failed"}
-	equal(t, "a key of some targets", guest(keyStaging, ""), "ERROR_DOMAIN_NOT_ALLOWED")
-	equal(t, "a proxy for it", guest(keyStaging, "&proxy=h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS")
-	equal(t, "a field of another type", guest(keyAll, "&invisible=1"), "ERROR_BAD_PARAMETERS")
-	equal(t, "a solve that fails at once", guest(keyAll, ""), "ERROR_CAPTCHA_UNSOLVABLE")
+	testkit.Equal(t, "a key of some targets", guest(keyStaging, ""), "ERROR_DOMAIN_NOT_ALLOWED")
+	testkit.Equal(t, "a proxy for it", guest(keyStaging, "&proxy=h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS")
+	testkit.Equal(t, "a field of another type", guest(keyAll, "&invisible=1"), "ERROR_BAD_PARAMETERS")
+	testkit.Equal(t, "a solve that fails at once", guest(keyAll, ""), "ERROR_CAPTCHA_UNSOLVABLE")
 	d.orders.answer = &pool.FailedError{Obstacle: pool.ReasonBudget}
-	equal(t, "without a budget", guest(keyAll, "&proxy=u:canary-query@h:1&proxytype=SOCKS5"), "ERROR_NO_SLOT_AVAILABLE")
+	testkit.Equal(t, "without a budget",
+		guest(keyAll, "&proxy=u:canary-query@h:1&proxytype=SOCKS5"), "ERROR_NO_SLOT_AVAILABLE")
 	asked := d.orders.last()
 	if id := asked.Identity; id.Proxy.Reveal() != "u:canary-query@h:1" || id.ProxyType != "socks5" || asked.ID != pool.Guest(id.ID()) ||
 		asked.Target != purchase.GuestTarget {
 		t.Errorf("%+v", asked)
 	}
 	picture := base64.StdEncoding.EncodeToString([]byte("GIF89a-picture"))
-	equal(t, "a picture", d.callLegacy(t, "/in.php?method=base64&numeric=1&min_len=4&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
+	testkit.Equal(t, "a picture", d.callLegacy(t, "/in.php?method=base64&numeric=1&min_len=4&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
 	if spec := d.orders.last(); string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 || spec.Identity.Picture.Charset != "digits" {
 		t.Errorf("%+v", spec)
 	}
@@ -283,15 +283,15 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 		}
 		return d.send(t, "POST", "/in.php", strings.NewReader(form+"--b--\r\n"), "Content-Type: multipart/form-data; boundary=b").body
 	}
-	equal(t, "an upload", upload("GIF89a-upload"), "ERROR_NO_SLOT_AVAILABLE")
-	equal(t, "its picture", string(d.orders.last().Image), "GIF89a-upload")
+	testkit.Equal(t, "an upload", upload("GIF89a-upload"), "ERROR_NO_SLOT_AVAILABLE")
+	testkit.Equal(t, "its picture", string(d.orders.last().Image), "GIF89a-upload")
 	asks := d.orders.count()
-	equal(t, "an upload of two files", upload("GIF89a-one", "GIF89a-two"), "ERROR_BAD_PARAMETERS")
-	equal(t, "orders for it", d.orders.count()-asks, 0)
+	testkit.Equal(t, "an upload of two files", upload("GIF89a-one", "GIF89a-two"), "ERROR_BAD_PARAMETERS")
+	testkit.Equal(t, "orders for it", d.orders.count()-asks, 0)
 	without := *d.config.Current()
 	without.Solve = nil
 	d.config.set.Store(&without)
-	equal(t, "a picture without a section solve", d.callLegacy(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
+	testkit.Equal(t, "a picture without a section solve", d.callLegacy(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
 }
 
 // CapMonster's client for Go ends its paths with a slash.
@@ -301,8 +301,6 @@ func TestClientsMayAddASlash(t *testing.T) {
 		response, err := http.Post("http://"+d.addr+path, "application/json", strings.NewReader(`{"clientKey":"no","key":"no"}`))
 		testkit.NoError(t, err)
 		_ = response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s", path, response.Status)
-		}
+		testkit.Equal(t, path, response.StatusCode, http.StatusOK)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,14 +142,8 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		Pool: d.stock.Pool, Buyer: &solve.Buyer{Orderer: d.orders, Pool: d.stock.Pool, Log: log}, Refiller: d.orders, Log: log,
 	})
 	tasks := compat.New(d.stock.Pool, d.solver.Service, log)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { _ = d.solver.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		d.orders.tells.Wait()
-	})
+	t.Cleanup(d.orders.tells.Wait)
+	testkit.Run(t, d.solver.Run)
 	metrics := NewMetrics("1.2.3", "abcdef0", "IABFZE2N (host:8080)", func() listener.Counts {
 		return listener.Counts{Open: 3, Refused: 4}
 	}, func() int64 { return 5 })
@@ -195,9 +187,7 @@ func (d *daemon) handle(t *testing.T, method, path, body string, headers ...stri
 	d.Handler().ServeHTTP(recorder, request)
 	response := recorder.Result()
 	response.Request = request
-	if err := openapitest.Check(response, recorder.Body.Bytes()); err != nil {
-		t.Error(err)
-	}
+	testkit.NoError(t, openapitest.Check(response, recorder.Body.Bytes()))
 	return answer{asked: method + " " + path, status: recorder.Code, header: recorder.Header(), body: recorder.Body.String()}
 }
 
@@ -229,9 +219,7 @@ func start(t testing.TB, set *targets.Set, wrap func(net.Conn) net.Conn, server 
 	t.Cleanup(func() {
 		d.client.CloseIdleConnections()
 		testkit.NoError(t, srv.Close())
-		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
+		testkit.ErrorIs(t, "serving", <-done, http.ErrServerClosed)
 		for _, canary := range []string{"canary-key", "canary-token", "canary-query"} {
 			if strings.Contains(d.logged.String(), canary) {
 				t.Errorf("the log shows %s:\n%s", canary, d.logged)
@@ -319,16 +307,8 @@ func parseAnswer[T any](t testing.TB, a answer) (got T) {
 	return got
 }
 
-func equal[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
-}
-
 func write(t testing.TB, conn io.Writer, text string) {
 	t.Helper()
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(conn, text)
+	testkit.NoError(t, err)
 }

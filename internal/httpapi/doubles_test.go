@@ -212,24 +212,12 @@ func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 		Away: db.Away,
 	})
 	w.db, w.Pool = db, p
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	beaten := make(chan struct{}, 1)
-	running.Go(func() { _ = db.Run(ctx) })
-	running.Go(func() {
-		_ = p.Run(ctx, func(int, []string) {
-			select {
-			case beaten <- struct{}{}:
-			default:
-			}
-		})
+	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
+	beaten, once := make(chan struct{}), sync.Once{}
+	testkit.Run(t, db.Run, func(ctx context.Context) error {
+		return p.Run(ctx, func(int, []string) { once.Do(func() { close(beaten) }) })
 	})
 	<-beaten // a ticket of a replica without a beat counts as one of a dead replica
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		testkit.NoError(t, db.Close())
-	})
 }
 
 // repeated makes a call again while the call fails with ErrDown, because on a busy machine a call

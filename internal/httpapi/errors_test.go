@@ -78,7 +78,7 @@ func checkProblem(t *testing.T, name string, a answer, status int, want Code, ta
 	}
 	fields := parseAnswer[map[string]any](t, a)
 	for field, value := range map[string]any{"code": string(want), "status": float64(status), "type": "urn:poold:problem:" + string(want)} {
-		equal(t, name+": "+field, fields[field], value)
+		testkit.Equal(t, name+": "+field, fields[field], value)
 	}
 	for _, field := range []string{"title", "detail"} {
 		if text, ok := fields[field].(string); !ok || text == "" {
@@ -90,9 +90,8 @@ func checkProblem(t *testing.T, name string, a answer, status int, want Code, ta
 			t.Errorf("%s: the field %s is not of the API: %s", name, field, a.body)
 		}
 	}
-	if got, _ := fields["target"].(string); got != target {
-		t.Errorf("%s: target %q, want %q", name, got, target)
-	}
+	got, _ := fields["target"].(string)
+	testkit.Equal(t, name+": target", got, target)
 }
 
 // TestEmptyPoolNamesItsReason: the response for an empty pool and the status contain the same
@@ -141,7 +140,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 			t.Errorf("%s: Retry-After %q, want at least %d", c.name, a.header.Get("Retry-After"), c.retry)
 		}
 		a.check(t, c.name, 0, c.detail)
-		equal(t, c.name+": surveys of all targets", d.stock.countCalls("survey"), 0)
+		testkit.Equal(t, c.name+": surveys of all targets", d.stock.countCalls("survey"), 0)
 		heard, shown := parseAnswer[Problem](t, a), parseAnswer[status.Target](t, d.ask(t, "GET", "/pool/staging-login"))
 		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != CodePoolEmpty {
 			t.Errorf("%s: a caller hears %q, and the status shows %q", c.name, heard.Detail, shown.Reason)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"poold/internal/events"
+	"poold/internal/testkit"
 )
 
 // memoryEvents is a list of events in memory; the newest first.
@@ -81,9 +82,8 @@ func TestEvents(t *testing.T) {
 			t.Errorf("a key for staging-*: %+v", limited)
 		}
 		for _, query := range []string{"?limit=0", "?limit=1001", "?limit=05", "?after=5"} {
-			if a := d.handle(t, http.MethodGet, "/events"+query, "", admin); a.status != http.StatusBadRequest {
-				t.Errorf("%s: %d", query, a.status)
-			}
+			testkit.Equal(t, query,
+				d.handle(t, http.MethodGet, "/events"+query, "", admin).status, http.StatusBadRequest)
 		}
 	})
 }

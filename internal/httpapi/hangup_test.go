@@ -113,10 +113,10 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 		return strings.Contains(body, `poold_http_requests_total{code="499"} 1`) &&
 			strings.Contains(body, `poold_key_requests_total{key="-",outcome="hung_up"} 1`)
 	})
-	equal(t, "gave back what it never had", d.stock.countCalls("return"), 0)
+	testkit.Equal(t, "gave back what it never had", d.stock.countCalls("return"), 0)
 	testkit.Within(t, 20*time.Second, "its ticket goes", func() bool { return d.stock.readStock(t, d.target("staging-login")).Waiting == 0 })
 	d.fill(t, "staging-login", 1)
-	equal(t, "tokens", d.stock.readStock(t, d.target("staging-login")).Fresh, 1)
+	testkit.Equal(t, "tokens", d.stock.readStock(t, d.target("staging-login")).Fresh, 1)
 }
 
 // brokenConn is a connection that writes a limited number of bytes and then fails. The field room
@@ -190,7 +190,7 @@ func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 					t.Errorf("a caller without a key is %+v", h)
 				}
 			}
-			equal(t, "in the audit", fmt.Sprint(got), fmt.Sprint(want))
+			testkit.Equal(t, "in the audit", fmt.Sprint(got), fmt.Sprint(want))
 		})
 	}
 }

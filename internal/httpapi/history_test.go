@@ -76,7 +76,7 @@ func (d *daemon) csvRows(t *testing.T, path string, headers ...string) (answer, 
 	if a.status != 200 || h.Get("Content-Type") != "text/csv; charset=utf-8; header=present" || h.Get("Vary") != "Accept" || h.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%s: %d %v %s", path, a.status, h, a.body)
 	}
-	equal(t, path+": lines that end in CRLF", strings.Count(a.body, "\r\n"), strings.Count(a.body, "\n"))
+	testkit.Equal(t, path+": lines that end in CRLF", strings.Count(a.body, "\r\n"), strings.Count(a.body, "\n"))
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
 	if err != nil || len(rows) < 2 {
 		t.Fatalf("%s: %q, %v", path, rows, err)
@@ -195,7 +195,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	for _, path := range []string{"/history/site/6Le", "/history/orders?status=solved", "/history/active"} {
 		d.ask(t, "GET", path, bearer(keyStatus)).check(t, "a key without targets", 200, `{"records":[]}`+"\n")
 	}
-	equal(t, "asked for", len(d.history.asked), 0)
+	testkit.Equal(t, "asked for", len(d.history.asked), 0)
 	names := []string{"staging-login", "checkout", "staging-gone", "/solve", "staging-signup"}
 	for n, name := range names {
 		r := solvedRecord(n, name, time.Duration(n)*time.Second)
@@ -227,7 +227,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 		for _, r := range decodeAnswer[HistoryPage[history.Order]](t, a).Records {
 			got = append(got, numbers[r.ID])
 		}
-		if equal(t, c.path, strings.Join(got, " "), c.want); c.key == keyStaging && (strings.Contains(a.body, "checkout") || strings.Contains(a.body, "/solve")) {
+		if testkit.Equal(t, c.path, strings.Join(got, " "), c.want); c.key == keyStaging && (strings.Contains(a.body, "checkout") || strings.Contains(a.body, "/solve")) {
 			t.Errorf("%s: %s", c.path, a.body)
 		}
 	}
@@ -236,7 +236,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	for n, name := range names {
 		a := d.ask(t, "GET", "/history/order/"+orderID(n), bearer(keyStaging))
 		if n == 0 || n == 4 {
-			equal(t, name, decodeAnswer[history.Order](t, a).Target, name)
+			testkit.Equal(t, name, decodeAnswer[history.Order](t, a).Target, name)
 			continue
 		}
 		checkProblem(t, name, a, 404, CodeUnknownOrder, "")

@@ -54,7 +54,5 @@ func TestUsageByKeyAddsDays(t *testing.T) {
 	if len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, KeyUsageLine{})) || !slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "0", "0", "1", "0.00299", "0"}) {
 		t.Errorf("%q", rows)
 	}
-	if !slices.Equal(d.history.days, []string{"2026-01-01", "2026-01-02"}) {
-		t.Errorf("asked for %q", d.history.days)
-	}
+	testkit.DeepEqual(t, "days that are read", d.history.days, []string{"2026-01-01", "2026-01-02"})
 }

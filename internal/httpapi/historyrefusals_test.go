@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/history"
 	"poold/internal/redisdb"
+	"poold/internal/testkit"
 )
 
 // TestMalformedHistoryQueryIsRefused: the response to each mistake describes a valid query, and no
@@ -53,9 +54,7 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 	} {
 		refused("/history/key/"+name, "a key's name is 1 to 63 letters")
 	}
-	if len(d.history.asked)+len(d.history.days) > 0 {
-		t.Errorf("the store was asked %+v, %q", d.history.asked, d.history.days)
-	}
+	testkit.Equal(t, "questions to the store", len(d.history.asked)+len(d.history.days), 0)
 }
 
 // TestUnreachableHistoryIsNamed: the response names an unreachable store and its reason, and does not contain the

@@ -30,7 +30,7 @@ func (d *daemon) golden(t *testing.T, name string, requests [][2]string) {
 	}
 	want, err := os.ReadFile(file)
 	testkit.NoError(t, err)
-	equal(t, name+" (-update writes it anew)", text.String(), string(want))
+	testkit.Equal(t, name+" (-update writes it anew)", text.String(), string(want))
 }
 
 // addOrder writes the record of an order that ended the given number of days before the constant day.

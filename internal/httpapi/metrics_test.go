@@ -58,9 +58,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	for line := range strings.Lines(string(want)) {
 		a.check(t, "a line", 200, line)
 	}
-	if n := strings.Count(a.body, "\npoold_target_state{"); n != 3 {
-		t.Errorf("%d states of three targets", n)
-	}
+	testkit.Equal(t, "states of three targets", strings.Count(a.body, "\npoold_target_state{"), 3)
 	a.check(t, "the build", 200, "poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines", "process_open_fds")
 	for _, part := range []string{"canary", `poold_pool_waste_credit{target="checkout"`, `poold_target_hit_rate_objective{target="checkout"`, `poold_budget_used{target="checkout"`, `poold_budget_used{target="staging-signup",window="hour"}`} {
 		if strings.Contains(a.body, part) {
@@ -79,9 +77,8 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	// The sample set has no history, so /metrics lacks these documented names.
 	names = append(names, "poold_history_up", "poold_history_records_total", "poold_history_unrecorded_total")
 	slices.Sort(names)
-	if slices.Sort(documented); !slices.Equal(names, documented) {
-		t.Errorf("/metrics has %q\nthe page %q", names, documented)
-	}
+	slices.Sort(documented)
+	testkit.DeepEqual(t, "names in /metrics, like those of the page", names, documented)
 	state := prometheus.NewPedanticRegistry()
 	testkit.NoError(t, state.Register(d.Status))
 	for _, registry := range []prometheus.Gatherer{d.Metrics.registry, state} {
@@ -98,9 +95,7 @@ func TestSeriesOfATarget(t *testing.T) {
 	set.Targets[0].Refill = targets.RefillAdaptive
 	d := start(t, set, nil, nil)
 	body := d.ask(t, "GET", "/metrics").body
-	if n := strings.Count(body, `target="checkout"`); n != 15 {
-		t.Errorf("%d series", n)
-	}
+	testkit.Equal(t, "series", strings.Count(body, `target="checkout"`), 15)
 }
 
 // TestOutcomesOfOrders: the ends of orders that mean the same have one outcome in the metrics.
@@ -114,7 +109,7 @@ func TestOutcomesOfOrders(t *testing.T) {
 		m.Ended(p)
 	}
 	for outcome, n := range map[string]float64{"solved": 2, "failed": 3, "lost": 1, "refused": 2, "busy": 2} {
-		equal(t, outcome, testutil.ToFloat64(m.solves.WithLabelValues("solver", outcome)), n)
+		testkit.Equal(t, outcome, testutil.ToFloat64(m.solves.WithLabelValues("solver", outcome)), n)
 	}
-	equal(t, "outcomes", testutil.CollectAndCount(m.solves), 5)
+	testkit.Equal(t, "outcomes", testutil.CollectAndCount(m.solves), 5)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // TestPagesOfOtherSitesAreRefused: what a browser sends for a page of another site takes no token and
@@ -39,7 +40,7 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 			a := d.ask(t, h.method, h.path, headers...)
 			checkProblem(t, kind+", "+h.name, a, 403, CodeForbidden, "")
 		}
-		equal(t, kind+": the stock was asked to", d.stock.countCalls(), 0)
+		testkit.Equal(t, kind+": the stock was asked to", d.stock.countCalls(), 0)
 	}
 }
 
@@ -90,9 +91,7 @@ func TestKeylessDaemonRefusesOtherMachines(t *testing.T) {
 	request := httptest.NewRequestWithContext(t.Context(), "GET", "/pool/staging-login/token", nil) // a request without a loopback socket
 	request.Host = "localhost"
 	d.Handler().ServeHTTP(recorder, request)
-	if recorder.Code != 403 {
-		t.Errorf("%d %s", recorder.Code, recorder.Body)
-	}
+	testkit.Equal(t, "status", recorder.Code, 403)
 }
 
 func withOwnAddress(headers []string, addr string) []string {

@@ -29,7 +29,7 @@ func TestFilesOfThePage(t *testing.T) {
 			t.Errorf("the page does not name %s", path)
 		}
 		a := d.ask(t, "GET", path)
-		equal(t, path, a.header.Get("Cache-Control")+a.header.Get("Content-Type")+a.body, "public, max-age=31536000, immutable"+kind+string(body))
+		testkit.Equal(t, path, a.header.Get("Cache-Control")+a.header.Get("Content-Type")+a.body, "public, max-age=31536000, immutable"+kind+string(body))
 	}
 }
 
@@ -60,7 +60,7 @@ func TestStatusIsHTMLOnlyIfPreferred(t *testing.T) {
 		"Content-Type": "text/html; charset=UTF-8", "Content-Security-Policy": page.Policy, "Cache-Control": "no-store",
 		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY",
 	} {
-		equal(t, name, a.header.Get(name), want)
+		testkit.Equal(t, name, a.header.Get(name), want)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestPageIsForItsKey(t *testing.T) {
 		}
 	}
 	a := d.ask(t, "GET", "/status?tab=money&csv=1", asBrowser, basic(keyAll))
-	equal(t, "the name of the file", a.header.Get("Content-Disposition"), `attachment; filename="poold-spend-by-owner.csv"`)
+	testkit.Equal(t, "the name of the file", a.header.Get("Content-Disposition"), `attachment; filename="poold-spend-by-owner.csv"`)
 	a.check(t, "the spend as CSV", 200, "of-checkout")
 }
 
@@ -131,8 +131,8 @@ func TestFormsOfThePage(t *testing.T) {
 			t.Errorf("%s: %d %s %s", c.form, a.status, a.header.Get("Location"), a.body)
 		}
 	}
-	equal(t, "flushes, pauses and resumes", d.stock.countCalls("flush", "pause", "resume"), 3)
+	testkit.Equal(t, "flushes, pauses and resumes", d.stock.countCalls("flush", "pause", "resume"), 3)
 	a := d.send(t, "POST", "/status/act", strings.NewReader("act=reload"), asBrowser, form, basic(keyAll), "Origin: https://evil.example")
-	equal(t, "a form of another site", a.status, 403)
+	testkit.Equal(t, "a form of another site", a.status, 403)
 	d.ask(t, "GET", "/status?done=flush", asBrowser, basic(keyAll)).check(t, "the result", 200, "The ready tokens were discarded.")
 }

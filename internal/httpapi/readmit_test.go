@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // TestCallerIsCheckedAgain: a reload changes a key or a target after the stock gave a caller its token. A token that the
@@ -57,9 +58,7 @@ func TestCallerIsCheckedAgain(t *testing.T) {
 				return
 			}
 			checkProblem(t, name, a, NewProblem(test.code, "").Status, test.code, "staging-login")
-			if challenged := a.header.Get("WWW-Authenticate") != ""; challenged != (test.code == CodeUnauthorized) {
-				t.Errorf("challenged: %v", challenged)
-			}
+			testkit.Equal(t, "challenged", a.header.Get("WWW-Authenticate") != "", test.code == CodeUnauthorized)
 			if strings.Contains(a.body, tokenValue) {
 				t.Error("the answer holds the token")
 			}

@@ -54,7 +54,7 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 			row.path = strings.NewReplacer(keyAll, keyStaging, "checkout", "staging-login").Replace(row.path)
 		}
 		for range 2 {
-			equal(t, row.path, d.callLegacy(t, row.path), row.answer)
+			testkit.Equal(t, row.path, d.callLegacy(t, row.path), row.answer)
 		}
 		d.config.set.Store(sampleSet(allKeys()...))
 		lines := d.logLines(t, refusedLine)
@@ -71,9 +71,7 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 	}
 	d.callLegacy(t, "/res.php?action=get&key=canary-key-wrong")
 	d.callLegacy(t, "/res.php?action=get&id=x")
-	if n := len(d.logLines(t, refusedLine)); n != known {
-		t.Errorf("%d lines about callers without a key", n-known)
-	}
+	testkit.Equal(t, "lines, with callers without a key", len(d.logLines(t, refusedLine)), known)
 }
 
 // TestClientsGetTheReasonOfARefusal: the reason of a refusal is in the field that clients show, and
@@ -90,5 +88,5 @@ func TestClientsGetTheReasonOfARefusal(t *testing.T) {
 			t.Errorf("%s: %s", what, reason)
 		}
 	}
-	equal(t, "plain text", d.callLegacy(t, legacySubmit(keyAll, "elsewhere")), "ERROR_DOMAIN_NOT_ALLOWED")
+	testkit.Equal(t, "plain text", d.callLegacy(t, legacySubmit(keyAll, "elsewhere")), "ERROR_DOMAIN_NOT_ALLOWED")
 }

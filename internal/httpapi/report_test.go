@@ -57,15 +57,15 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 		if last.age < 31*time.Second || last.age > 36*time.Second {
 			t.Errorf("told of an age of %s", last.age)
 		}
-		if last.age = 0; last != (passedReport{"solver", "t-" + order, captcha.RecaptchaV2, 0, c.accepted}) {
-			t.Errorf("the buyer was told %+v", last)
-		}
+		last.age = 0
+		testkit.Equal(t, "told to the buyer",
+			last, passedReport{"solver", "t-" + order, captcha.RecaptchaV2, 0, c.accepted})
 		checkProblem(t, "again", d.report(t, path, c.body, bearer(c.key)), 409, CodeReported, "staging-login")
 	}
 	if f := d.stock.readStock(t, d.target("staging-login")).Counters; f.Accepted != 1 || f.Rejected != 3 {
 		t.Errorf("the stock counted %+v", f)
 	}
-	equal(t, "the buyer was told", len(d.buyer.passedReports()), 4)
+	testkit.Equal(t, "the buyer was told", len(d.buyer.passedReports()), 4)
 	d.ask(t, "GET", "/metrics", bearer(keyAll)).check(t, "the metrics", 200,
 		`poold_token_report_age_seconds_count{outcome="accepted"} 1`+"\n", `poold_token_report_age_seconds_count{outcome="rejected"} 3`+"\n")
 	d.fill(t, "staging-login", 1)
@@ -99,9 +99,7 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 		checkProblem(t, kind, d.send(t, "POST", reportPath, strings.NewReader(good), kind), 400, CodeBadRequest, "staging-login")
 	}
 	checkProblem(t, "too long", d.report(t, reportPath, good+strings.Repeat(" ", MaxBody)), 413, CodeTooLarge, "staging-login")
-	if d.stock.countCalls("report") > 0 {
-		t.Error("one of them was counted")
-	}
+	testkit.Equal(t, "counted", d.stock.countCalls("report"), 0)
 	d.stock.failCalls("report", fmt.Errorf("x: %w", pool.ErrDown))
 	checkProblem(t, "without redis", d.report(t, reportPath, good), 503, CodeStoreDown, "staging-login")
 	d.stock.failCalls("", nil)
@@ -159,9 +157,8 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	}
 	conn := dial(t, d.addr)
 	const body = `{"outcome":"rejected"}`
-	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: %d\r\n\r\n%s", reportPath, isJSON, len(body), body); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: %d\r\n\r\n%s", reportPath, isJSON, len(body), body)
+	testkit.NoError(t, err)
 	<-began
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // lets net/http notice the hang-up
@@ -172,7 +169,5 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	write(t, conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body)
 	reset(t, conn)
 	testkit.Within(t, 20*time.Second, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
-	if n := len(d.buyer.passedReports()); n != 1 {
-		t.Errorf("%d reports", n)
-	}
+	testkit.Equal(t, "reports", len(d.buyer.passedReports()), 1)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // askRoute sends a request without a body to a route. If the path contains a target, askRoute
@@ -138,7 +139,7 @@ func TestRateOfAKey(t *testing.T) {
 			}
 			a := d.handle(t, "GET", "/status.json", "", bearer(keyAll))
 			a.check(t, what, 429, `"code":"rate_limited"`)
-			equal(t, what+": Retry-After", a.header.Get("Retry-After"), retryAfter)
+			testkit.Equal(t, what+": Retry-After", a.header.Get("Retry-After"), retryAfter)
 		}
 		spend("at first", 2, "1800")
 		d.handle(t, "GET", "/metrics", "", bearer(keyStatus)).check(t, "another key", 200)

@@ -43,7 +43,7 @@ func TestUnknownPathsAndMethodsAreRefused(t *testing.T) {
 			}
 			a := d.ask(t, method, path)
 			checkProblem(t, method+" "+path, a, 405, CodeMethod, "")
-			equal(t, a.asked, a.header.Get("Allow"), "OPTIONS, "+allow)
+			testkit.Equal(t, a.asked, a.header.Get("Allow"), "OPTIONS, "+allow)
 		}
 		if strings.Contains(allow, "HEAD") {
 			if a := d.ask(t, "HEAD", path); a.status != 200 || a.body != "" {
@@ -123,7 +123,7 @@ func TestPanicIsOne500(t *testing.T) {
 		d.Status.Changed()
 		d.ask(t, "GET", "/status.json").check(t, "panic in the status", 200)
 	}
-	equal(t, "panics in the log", strings.Count(d.logged.String(), "panic while reading the stock"), 2)
+	testkit.Equal(t, "panics in the log", strings.Count(d.logged.String(), "panic while reading the stock"), 2)
 }
 
 // TestPanicAfterTheAnswerBeganEndsTheConnection: a panic ends the connection if a part of the

@@ -115,13 +115,13 @@ func TestSolveRequestsReachOndemand(t *testing.T) {
 		"id": d.idOf(t, "tok1", "key\x00all\x00") + "." + string(id.ID()) + ".turnstile", "type": "turnstile", "token": "canary-token", "source": "solve", "provider": "solver",
 		"solved_at": "2026-01-02T03:04:05.678Z", "expires_at": "2026-01-02T03:06:05.678Z", "ttl_ms": 60000.0,
 	}
-	equal(t, "answered", fmt.Sprint(got), fmt.Sprint(want))
+	testkit.Equal(t, "answered", fmt.Sprint(got), fmt.Sprint(want))
 	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
 	if r := d.solver.last(); r.Guest != nil || r.Call.ID != d.target("staging-login").ID || r.Call.Wait != 2*time.Minute || r.Call.Margin != 40*time.Second ||
 		r.Call.MostTickets != solve.MostWaiting || r.Call.Fingerprint != "" || r.Out == nil { // more than in a take of this target
 		t.Errorf("of a target: %+v", r)
 	}
-	equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body, "canary-token")
+	testkit.Equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body, "canary-token")
 }
 
 // idOf returns the id of an order's token for a caller.
@@ -155,7 +155,7 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	} {
 		checkProblem(t, name, d.solve(t, c.body, bearer(c.key)), c.status, c.code, "", c.says)
 	}
-	equal(t, "solves were asked for", len(d.solver.asked), 0)
+	testkit.Equal(t, "solves were asked for", len(d.solver.asked), 0)
 	// Other routes keep their smaller limit for bodies.
 	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"1h"}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
@@ -211,6 +211,6 @@ func TestSolveAfterAReloadChecksRights(t *testing.T) {
 	} {
 		d.config.set.Store(solvingSet(t, allKeys()...))
 		checkProblem(t, c.more+c.header, d.solve(t, fmt.Sprintf(guestBody, c.more), bearer(keyAll), c.header), 403, CodeForbidden, "")
-		equal(t, "tokens that went back", d.stock.countCalls("return"), c.returns)
+		testkit.Equal(t, "tokens that went back", d.stock.countCalls("return"), c.returns)
 	}
 }

@@ -48,7 +48,7 @@ func TestTargetIsThatOfTheDocument(t *testing.T) {
 		delete(one, name)
 		delete(whole, name)
 	}
-	equal(t, "GET /pool/staging-login", asJSON(t, one), asJSON(t, whole))
+	testkit.Equal(t, "GET /pool/staging-login", asJSON(t, one), asJSON(t, whole))
 }
 
 // TestFullRedisKeepsReadiness: if Redis is out of memory, this replica stays ready, because it hands out the
@@ -56,6 +56,7 @@ func TestTargetIsThatOfTheDocument(t *testing.T) {
 func TestFullRedisKeepsReadiness(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.stock.ill.Store(&redisdb.Health{Full: true, Reason: "redis is out of memory"})
-	equal(t, "readyz", d.ask(t, "GET", "/readyz").body, `{"ready":true,"reasons":["redis is out of memory"]}`+"\n")
+	testkit.Equal(t, "readyz",
+		d.ask(t, "GET", "/readyz").body, `{"ready":true,"reasons":["redis is out of memory"]}`+"\n")
 	d.ask(t, "GET", "/status.json").check(t, "status", 200, `"redis":{"mode":"single","ok":false,"reason":"redis is out of memory"}`, `"ready":true`)
 }

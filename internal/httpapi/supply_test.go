@@ -12,6 +12,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/status"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // market is the stock and the providers that a Server reads.
@@ -69,12 +70,8 @@ func TestATokenCannotCome(t *testing.T) {
 			"cannot be read while paused": {target: targets.Target{Paused: true}, market: market{err: errors.New("away")}},
 		} {
 			target, supply := &c.target, c.market.server()
-			if got := supply.IsHeld(t.Context(), target); got != c.held {
-				t.Errorf("%s: held: %v", name, got)
-			}
-			if got := supply.IsOut(t.Context(), target); got != c.out {
-				t.Errorf("%s: out: %v", name, got)
-			}
+			testkit.Equal(t, name+", held", supply.IsHeld(t.Context(), target), c.held)
+			testkit.Equal(t, name+", out", supply.IsOut(t.Context(), target), c.out)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/solve"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func TestTokenAnswerHasAllFields(t *testing.T) {
@@ -38,7 +38,7 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 		for name, value := range map[string]string{
 			"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Vary": "Accept",
 		} {
-			equal(t, method+" "+name, a.header.Get(name), value)
+			testkit.Equal(t, method+" "+name, a.header.Get(name), value)
 		}
 	}
 	ref := d.stock.order(t, d.target("staging-login"))
@@ -83,34 +83,25 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		return call
 	}
 	want := pool.Call{ID: set.Targets[1].ID, Margin: 40 * time.Second, MostTickets: 20, Rate: 20, RatePer: time.Minute, Row: `{"Key":"-","Target":"staging-login"}`}
-	if got := sent("/pool/staging-login/token"); !reflect.DeepEqual(got, want) {
-		t.Errorf("plain: %+v\nwant %+v", got, want)
-	}
+	testkit.DeepEqual(t, "plain", sent("/pool/staging-login/token"), want)
 	named := pool.Call{ID: want.ID, MinTTL: 90500 * time.Millisecond}
 	solve.Identify(&named, "anyone\x00"+string(want.ID), "order 7")
 	want.Wait, want.MinTTL, want.Fingerprint = 60*time.Second, named.MinTTL, named.Fingerprint
-	if got := sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"); !reflect.DeepEqual(got, want) {
-		t.Errorf("everything: %+v\nwant %+v", got, want)
-	}
+	testkit.DeepEqual(t, "everything", sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"), want)
 	for query, waits := range map[string][2]time.Duration{ // valid values of wait and min_ttl; a number without a unit is in seconds
 		"wait=20&min_ttl=30": {20 * time.Second, 30 * time.Second}, "min_ttl=90.5&wait=0": {0, 90500 * time.Millisecond},
 		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
 	} {
 		d.stock.failCalls("take", &pool.EmptyError{})
 		d.ask(t, "GET", "/pool/staging-login/token?"+query).check(t, "?"+query, 503)
-		if _, got := d.stock.countTakes(); [2]time.Duration{got.Wait, got.MinTTL} != waits {
-			t.Errorf("?%s: waits %s for one of %s", query, got.Wait, got.MinTTL)
-		}
+		_, got := d.stock.countTakes()
+		testkit.Equal(t, "wait and min_ttl of ?"+query, [2]time.Duration{got.Wait, got.MinTTL}, waits)
 		d.stock.before = nil
 	}
 	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second, Row: `{"Key":"-","Target":"checkout"}`}
-	if got := sent("/pool/checkout/token"); !reflect.DeepEqual(got, want) {
-		t.Errorf("on_empty wait: %+v\nwant %+v", got, want)
-	}
+	testkit.DeepEqual(t, "on_empty wait", sent("/pool/checkout/token"), want)
 	want.Wait = 0
-	if got := sent("/pool/checkout/token?wait=0s"); !reflect.DeepEqual(got, want) {
-		t.Errorf("an explicit wait beats on_empty: %+v\nwant %+v", got, want)
-	}
+	testkit.DeepEqual(t, "an explicit wait beats on_empty", sent("/pool/checkout/token?wait=0s"), want)
 }
 
 func TestMalformedTokenRequestIsRefused(t *testing.T) {
@@ -140,9 +131,7 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 	if a := d.ask(t, "HEAD", "/pool/staging-login/token"); a.status != 405 || a.header.Get("Allow") != "OPTIONS, GET, POST" {
 		t.Errorf("HEAD: %d, Allow %q", a.status, a.header.Get("Allow"))
 	}
-	if n, _ := d.stock.countTakes(); n != 1 {
-		t.Errorf("%d requests reached the stock, want the good one", n)
-	}
+	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 1)
 }
 
 // TestIdempotencyKeysOfCallersDiffer: the Idempotency-Keys of two callers never collide, even if
@@ -162,12 +151,9 @@ func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 		}
 	}
 	first, again := given[:4], given[4:]
-	if !slices.Equal(first, again) {
-		t.Errorf("given %q, then %q", first, again)
-	}
-	if slices.Sort(first); len(slices.Compact(first)) != 4 {
-		t.Errorf("scopes meet: %q", given)
-	}
+	testkit.DeepEqual(t, "tokens given again", again, first)
+	slices.Sort(first)
+	testkit.Equal(t, "scopes", len(slices.Compact(first)), 4)
 }
 
 func TestTargetNamesAreStrict(t *testing.T) {
@@ -183,9 +169,7 @@ func TestTargetNamesAreStrict(t *testing.T) {
 			t.Errorf("%s is repeated: %s", path, a.body)
 		}
 	}
-	if n, _ := d.stock.countTakes(); n != 0 {
-		t.Errorf("%d requests reached the stock", n)
-	}
+	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 0)
 }
 
 // TestUnknownTargetNamesTheNearOne: the error suggests a similar target that the key may use.
@@ -211,9 +195,7 @@ func TestStoppingRefusesTakes(t *testing.T) {
 	if a.header.Get("Retry-After") == "" || !a.closing {
 		t.Errorf("a token while stopping: closing %v, %v", a.closing, a.header)
 	}
-	if n, _ := d.stock.countTakes(); n != 0 {
-		t.Error("the stock was asked while stopping")
-	}
+	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 0)
 	checkProblem(t, "readyz while stopping", d.ask(t, "GET", "/readyz"), 503, CodeShuttingDown, "")
 	d.ask(t, "GET", "/healthz").check(t, "healthz while stopping", 200)
 	d.ask(t, "GET", "/status.json").check(t, "status while stopping", 0, `"ready":false`)

@@ -14,9 +14,7 @@ import (
 func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 	log := new(testkit.Log)
 	port, err := Listen(context.Background(), "127.0.0.1:0", 2, log.Logger())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	accepted := make(chan *Conn)
 	go func() {
 		defer close(accepted)
@@ -31,9 +29,7 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 	dial := func() net.Conn {
 		t.Helper()
 		conn, err := net.Dial("tcp", port.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
@@ -54,9 +50,7 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 	first, second := known(), known()
 	refused(dial())
 	refused(dial())
-	if n := port.Counts(); n != (Counts{Open: 2, Refused: 2}) {
-		t.Errorf("%+v", n)
-	}
+	testkit.Equal(t, "connections", port.Counts(), Counts{Open: 2, Refused: 2})
 	if log.Count("parameter=server.connections limit=2", "address=127.0.0.1") != 1 || log.Count("") != 1 {
 		t.Errorf("want one line, got:\n%s", log.String())
 	}
@@ -69,9 +63,7 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 	for _, conn := range []net.Conn{second, third, fourth} {
 		_ = conn.Close()
 	}
-	if port.Counts().Open != 0 {
-		t.Errorf("%d connections are still counted", port.Counts().Open)
-	}
+	testkit.Equal(t, "connections still counted", port.Counts().Open, 0)
 
 	// Callers without a right key get half of the connections. A new one takes the place of the oldest.
 	port.SetLimit(4)
@@ -81,14 +73,10 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 	<-accepted
 	kept := known()
 	refused(oldest)
-	if n := port.Counts(); n.Open != 2 {
-		t.Errorf("%+v", n)
-	}
+	testkit.Equal(t, "open connections", port.Counts().Open, 2)
 	dial()
 	last := <-accepted
-	if n := port.strangers.Len(); n != 2 {
-		t.Errorf("%d connections without a key", n)
-	}
+	testkit.Equal(t, "connections without a key", port.strangers.Len(), 2)
 	deadline := &deadlined{}
 	for _, c := range []struct {
 		conn *Conn

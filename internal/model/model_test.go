@@ -24,6 +24,7 @@ import (
 	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 var (
@@ -89,9 +90,7 @@ func newModel(t *testing.T, seed int) *model {
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: m.addrs})
 		t.Cleanup(func() { _ = cluster.Close() })
 		master, err := cluster.MasterForKey(t.Context(), "{m}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		m.plain = master
 	}
 	t.Cleanup(func() { _ = m.plain.Close() })
@@ -293,9 +292,7 @@ func (m *model) check() {
 	for _, row := range m.rows {
 		order, kind := fmt.Sprint(row.Values["order"]), fmt.Sprint(row.Values["kind"])
 		var p purchase.Purchase
-		if err := json.Unmarshal([]byte(fmt.Sprint(row.Values["row"])), &p); err != nil {
-			m.Errorf("the row of %s: %v", order, err)
-		}
+		testkit.NoError(m, json.Unmarshal([]byte(fmt.Sprint(row.Values["row"])), &p))
 		tasks[p.Task] = order
 		if kind == "open" {
 			continue

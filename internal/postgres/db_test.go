@@ -88,9 +88,7 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 				var group sync.WaitGroup
 				for range 50 {
 					group.Go(func() {
-						if err := selectOne(t.Context(), db); !errors.Is(err, ErrDown) {
-							t.Errorf("calling: %v", err)
-						}
+						testkit.ErrorIs(t, "calling", selectOne(t.Context(), db), ErrDown)
 					})
 				}
 				group.Wait()

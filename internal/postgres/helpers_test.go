@@ -27,7 +27,7 @@ func open(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log)
 func runNews(t *testing.T, db *DB) (heard chan string, stop func()) {
 	t.Helper()
 	heard = make(chan string, 1000)
-	return heard, postgrestest.Run(t, func(ctx context.Context) error {
+	return heard, testkit.Run(t, func(ctx context.Context) error {
 		return db.Run(ctx, "news", func(payload string) { heard <- payload })
 	})
 }

@@ -33,9 +33,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	db, _ := openMigrated(t, address, postgrestest.Patience)
 	made := strings.Fields(server.SQL(t, address, "select tablename from pg_tables where schemaname = 'public' order by 1"))
-	if want := append(slices.Clone(tables), "poold_schema"); !slices.Equal(made, want) {
-		t.Errorf("the files make %q, want %q", made, want)
-	}
+	testkit.DeepEqual(t, "tables that the files make", made, append(slices.Clone(tables), "poold_schema"))
 	whole := server.SQL(t, address, shape)
 	server.SQL(t, address, "insert into captcha_days values ('2026-01-02', 'target', 'login', 'qa', 'lost', 5)")
 	server.SQL(t, address, "drop table captcha_history")
@@ -49,9 +47,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	if err := db.Migrate(t.Context()); err != nil {
 		t.Errorf("migrating: %v", err)
 	}
-	if got := server.SQL(t, address, shape); got != whole {
-		t.Errorf("it becomes\n%s\nwant\n%s", got, whole)
-	}
+	testkit.Equal(t, "the schema", server.SQL(t, address, shape), whole)
 	if rows, got := server.SQL(t, address, "select n from captcha_days"), versions(t, server, address); rows != "5" || got != allVersions {
 		t.Errorf("the row of another table: %q, applied %q", rows, got)
 	}
@@ -83,9 +79,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 			})
 		}
 		group.Wait()
-		if got := versions(t, server, address); got != allVersions {
-			t.Errorf("applied %q", got)
-		}
+		testkit.Equal(t, "applied", versions(t, server, address), allVersions)
 	})
 
 	t.Run("a newer schema", func(t *testing.T) {
@@ -131,8 +125,6 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		testkit.Within(t, postgrestest.Patience, "logged", func() bool { return l.Count("postgres does not serve") == 1 })
 		server.Up(t)
 		testkit.Within(t, postgrestest.Patience, "used", func() bool { return l.Count("postgres serves again") == 1 })
-		if got := versions(t, server, address); got != allVersions {
-			t.Errorf("applied %q", got)
-		}
+		testkit.Equal(t, "applied", versions(t, server, address), allVersions)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"poold/internal/postgres/postgrestest"
+	"poold/internal/testkit"
 )
 
 // Try changes nothing. It returns the server's version and the state of the schema, or the reason why
@@ -50,8 +51,6 @@ func testTry(t *testing.T, server *postgrestest.Server) {
 		case err != nil:
 			postgrestest.Hidden(t, "the error", err.Error())
 		}
-		if after := server.SQL(t, address, shape); after != before {
-			t.Errorf("%s: Try changed the schema to\n%s, want\n%s", c.name, after, before)
-		}
+		testkit.Equal(t, c.name+": the schema after Try", server.SQL(t, address, shape), before)
 	}
 }

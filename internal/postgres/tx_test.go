@@ -30,12 +30,8 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 			}
 			return mine
 		})
-		if !errors.Is(err, mine) {
-			t.Errorf("told %v", err)
-		}
-		if n := server.SQL(t, address, "select count(*) from numbers"); n != "0" {
-			t.Errorf("%s rows", n)
-		}
+		testkit.ErrorIs(t, "told", err, mine)
+		testkit.Equal(t, "rows", server.SQL(t, address, "select count(*) from numbers"), "0")
 	})
 
 	t.Run("a fault of a statement is no ErrDown and quotes nothing", func(t *testing.T) {

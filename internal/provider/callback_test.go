@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 const token = "03AFcWeA4711-the-token_of.a|task"
@@ -17,9 +18,7 @@ const token = "03AFcWeA4711-the-token_of.a|task"
 func valuesOf(t testing.TB, query string) url.Values {
 	t.Helper()
 	v, err := url.ParseQuery(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return v
 }
 
@@ -89,8 +88,10 @@ func TestCallbackForms(t *testing.T) {
 // unreadableVerdict is the verdict on an invalid pingback.
 const unreadableVerdict = "(unreadable)"
 
+type verdict struct{ query, body, want string }
+
 // verdicts lists pingbacks without a token.
-var verdicts = []struct{ query, body, want string }{
+var verdicts = []verdict{
 	// These pingbacks have an error code in place of a token.
 	{"id=5&code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
 	{"code=ERROR_CAPTCHA_UNSOLVABLE", "", "task ERROR_CAPTCHA_UNSOLVABLE"},
@@ -116,78 +117,42 @@ var verdicts = []struct{ query, body, want string }{
 	{"", `{"errorId":1,"errorCode":"é"}`, "task unprintable"},
 	{"code=" + url.QueryEscape(token), `{"errorId":1,"errorCode":"ERROR_X"}`, "task ERROR_X"},
 
-	// These pingbacks have no reliable content.
-	{"", "", unreadableVerdict},
-	{"id=5", "", unreadableVerdict},
-	{"id=5&code=", "", unreadableVerdict},
-	{"status=0", "", unreadableVerdict},
-	{"id=5&status=1", "", unreadableVerdict},
-	{"id=5&code=CAPCHA_NOT_READY", "", unreadableVerdict},
-	{"id=5&status=0&code=CAPTCHA_NOT_READY", "", unreadableVerdict},
-	{"id=5&status=processing&code=tok", "", unreadableVerdict},
-	{"id=5&code=a%20b", "", unreadableVerdict},
-	{"id=5&code=a+b", "", unreadableVerdict},
-	{"id=5&code=a%00b", "", unreadableVerdict},
-	{"id=5&code=tok%0A", "", unreadableVerdict},
-	{"id=5&code=t%C3%B6k", "", unreadableVerdict},
-	{"id=5&code=%ff", "", unreadableVerdict},
-	{"id=5&code=ERROR_%0A%3Chtml%3E", "", unreadableVerdict},
-	{"id=5&code=ERROR_%ff", "", unreadableVerdict},
-	{"id=a%20b&code=tok", "", unreadableVerdict},
-	{"id=a%1fb&code=tok", "", unreadableVerdict},
-	{"id=a%20b&code=ERROR_X", "", unreadableVerdict},
-	{"id=" + strings.Repeat("7", longTask+1) + "&code=tok", "", unreadableVerdict},
-	{"id=5&id=6&code=tok", "", unreadableVerdict},
-	{"id=5&captcha_id=6&code=tok", "", unreadableVerdict},
-	{"id=5&ID=6&code=tok", "", unreadableVerdict},
-	{"id=5&code=tok&code=tik", "", unreadableVerdict},
-	{"code=" + strings.Repeat("x", 65537), "", unreadableVerdict},
-	{"", "id=5&code=%zz", unreadableVerdict},
-	{"", "id=5;code=tok", unreadableVerdict},
-	{"", "id=5&code=\xff", unreadableVerdict},
-	{"", "--x--", unreadableVerdict},
 	{"id=5&code=tok", "<html>", unreadableVerdict},
-	{"", `{"id":5,"code":"tok"`, unreadableVerdict},
-	{"", `{"id":5,"code":"tok"]`, unreadableVerdict},
-	{"", `{"id":5,"code":"tok"}}`, unreadableVerdict},
-	{"", `{"id":5,"code":"tok"} {"id":6}`, unreadableVerdict},
-	{"", `[{"id":5,"code":"tok"}]`, unreadableVerdict},
-	{"", `null`, unreadableVerdict},
-	{"", "{\"id\":5,\"code\":\"\xff\"}", unreadableVerdict},
-	{"", `{"id":5,"code":"\ud800"}`, unreadableVerdict},
-	{"", `{"id":5,"code":7}`, unreadableVerdict},
-	{"", `{"id":5,"code":{}}`, unreadableVerdict},
-	{"", `{"id":{},"code":"tok"}`, unreadableVerdict},
-	{"", `{"id":-5,"code":"tok"}`, unreadableVerdict},
-	{"", `{"id":5.5,"code":"tok"}`, unreadableVerdict},
-	{"", `{"id":true,"code":"tok"}`, unreadableVerdict},
-	{"", `{"id":5,"id":6,"code":"tok"}`, unreadableVerdict},
-	{"", `{"id":5,"taskId":6,"code":"tok"}`, unreadableVerdict},
-	{"", `{"id":5,"code":"tok","Code":"tik"}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"ready","solution":{"token":"a","gRecaptchaResponse":"b"}}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"ready","solution":{"token":"a"},"solution":{"token":"b"}}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"ready","solution":{"token":"a"},"code":"b"}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"ready","solution":{"token":7}}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"ready","solution":"tok"}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"ready","solution":["tok"]}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"ready","solution":{"text":"two words"}}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"ready","solution":{"text":"tok","token":"tik"}}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"ready","solution":{"solution":{"token":"tok"}}}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"ready","solution":null}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"odd","solution":{"token":"tok"}}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":{},"solution":{"token":"tok"}}`, unreadableVerdict},
-	{"", `{"taskId":5,"errorId":0,"status":"processing"}`, unreadableVerdict},
-	{"", `{"taskId":5,"status":"idle","solution":{"token":"tok"}}`, unreadableVerdict},
-	{"", `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, unreadableVerdict},
-	{"", `{"errorId":"none","code":"tok"}`, unreadableVerdict},
-	{"", `{"errorId":{},"code":"tok"}`, unreadableVerdict},
-	{"", `{"errorId":-1,"code":"tok"}`, unreadableVerdict},
-	{"", `{"errorId":1,"errorCode":"a\u0007b"}`, unreadableVerdict},
-	{"", `{"status":0,"request":"CAPCHA_NOT_READY"}`, unreadableVerdict},
-	{"", `{"id":5,"code":"` + strings.Repeat("x", 65536) + `"}`, unreadableVerdict},
-	{"", strings.Repeat(`{"solution":`, 5000), unreadableVerdict},
-	{"", strings.Repeat(`{"a":`, 13000), unreadableVerdict},
 }
+
+// unreadableQueries and unreadableBodies are pingbacks without reliable content.
+var (
+	unreadableQueries = []string{
+		"", "id=5", "id=5&code=", "status=0", "id=5&status=1", "id=5&code=CAPCHA_NOT_READY",
+		"id=5&status=0&code=CAPTCHA_NOT_READY", "id=5&status=processing&code=tok", "id=5&code=a%20b", "id=5&code=a+b",
+		"id=5&code=a%00b", "id=5&code=tok%0A", "id=5&code=t%C3%B6k", "id=5&code=%ff", "id=5&code=ERROR_%0A%3Chtml%3E",
+		"id=5&code=ERROR_%ff", "id=a%20b&code=tok", "id=a%1fb&code=tok", "id=a%20b&code=ERROR_X",
+		"id=" + strings.Repeat("7", longTask+1) + "&code=tok", "id=5&id=6&code=tok", "id=5&captcha_id=6&code=tok",
+		"id=5&ID=6&code=tok", "id=5&code=tok&code=tik", "code=" + strings.Repeat("x", 65537),
+	}
+	unreadableBodies = []string{
+		"id=5&code=%zz", "id=5;code=tok", "id=5&code=\xff", "--x--", `{"id":5,"code":"tok"`, `{"id":5,"code":"tok"]`,
+		`{"id":5,"code":"tok"}}`, `{"id":5,"code":"tok"} {"id":6}`, `[{"id":5,"code":"tok"}]`, `null`,
+		"{\"id\":5,\"code\":\"\xff\"}", `{"id":5,"code":"\ud800"}`, `{"id":5,"code":7}`, `{"id":5,"code":{}}`,
+		`{"id":{},"code":"tok"}`, `{"id":-5,"code":"tok"}`, `{"id":5.5,"code":"tok"}`, `{"id":true,"code":"tok"}`,
+		`{"id":5,"id":6,"code":"tok"}`, `{"id":5,"taskId":6,"code":"tok"}`, `{"id":5,"code":"tok","Code":"tik"}`,
+		`{"taskId":5,"status":"ready","solution":{"token":"a","gRecaptchaResponse":"b"}}`,
+		`{"taskId":5,"status":"ready","solution":{"token":"a"},"solution":{"token":"b"}}`,
+		`{"taskId":5,"status":"ready","solution":{"token":"a"},"code":"b"}`,
+		`{"taskId":5,"status":"ready","solution":{"token":7}}`, `{"taskId":5,"status":"ready","solution":"tok"}`,
+		`{"taskId":5,"status":"ready","solution":["tok"]}`,
+		`{"taskId":5,"status":"ready","solution":{"text":"two words"}}`,
+		`{"taskId":5,"status":"ready","solution":{"text":"tok","token":"tik"}}`,
+		`{"taskId":5,"status":"ready","solution":{"solution":{"token":"tok"}}}`,
+		`{"taskId":5,"status":"ready","solution":null}`, `{"taskId":5,"status":"odd","solution":{"token":"tok"}}`,
+		`{"taskId":5,"status":{},"solution":{"token":"tok"}}`, `{"taskId":5,"errorId":0,"status":"processing"}`,
+		`{"taskId":5,"status":"idle","solution":{"token":"tok"}}`, `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`,
+		`{"errorId":"none","code":"tok"}`, `{"errorId":{},"code":"tok"}`, `{"errorId":-1,"code":"tok"}`,
+		`{"errorId":1,"errorCode":"a\u0007b"}`, `{"status":0,"request":"CAPCHA_NOT_READY"}`,
+		`{"id":5,"code":"` + strings.Repeat("x", 65536) + `"}`, strings.Repeat(`{"solution":`, 5000),
+		strings.Repeat(`{"a":`, 13000),
+	}
+)
 
 // ReadCallback reads the solutions of each type, in all forms in which services send them.
 func TestCallbackOfEachType(t *testing.T) {
@@ -231,13 +196,18 @@ func TestCallbackOfEachType(t *testing.T) {
 	// A refusal with a value, which its code quotes, is unreadable.
 	c, err := ReadCallback(nil, []byte(`{"errorId":1,"errorCode":"ERROR_X no long-pass-token-4711",`+
 		`"solution":{"captcha_id":"i","lot_number":"l","pass_token":"long-pass-token-4711","gen_time":"1","captcha_output":"o"}}`))
-	if got := verdictOf(c, err); got != unreadableVerdict {
-		t.Errorf("a refusal is shown as %q", got)
-	}
+	testkit.Equal(t, "a refusal", verdictOf(c, err), unreadableVerdict)
 }
 
 func TestCallbackVerdicts(t *testing.T) {
-	for _, row := range verdicts {
+	rows := verdicts
+	for _, query := range unreadableQueries {
+		rows = append(rows, verdict{query, "", unreadableVerdict})
+	}
+	for _, body := range unreadableBodies {
+		rows = append(rows, verdict{"", body, unreadableVerdict})
+	}
+	for _, row := range rows {
 		c, err := ReadCallback(valuesOf(t, row.query), []byte(row.body))
 		if got := verdictOf(c, err); got != row.want {
 			t.Errorf("%.200s %.200s: %q, want %q", row.query, row.body, got, row.want)

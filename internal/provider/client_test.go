@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func TestABalanceIsRead(t *testing.T) {
@@ -14,9 +15,7 @@ func TestABalanceIsRead(t *testing.T) {
 		ctx := context.Background()
 		c, _, _, says := newScriptedClient(t, targets.Provider{Balance: true})
 		says(http.StatusOK, "2.5")
-		if err := c.ReadBalance(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, c.ReadBalance(ctx))
 		if b := c.Balance(); b == nil || *b != 2.5 {
 			t.Errorf("balance %v", b)
 		}

@@ -3,7 +3,6 @@
 package provider_test
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -26,6 +25,7 @@ import (
 	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // fleet is a simulated service and its replicas in a bubble. Clients, Redis scripts and workers are
@@ -96,12 +96,8 @@ func (f *fleet) start(list ...targets.Target) *replica {
 	r.manager = refill.New(r.pool, r.buyer, quiet)
 	r.buyer.Turn = r.manager.Changed
 	r.manager.Apply(&targets.Set{Targets: list})
-	buying, stopBuying := context.WithCancel(f.t.Context())
-	support, stop := context.WithCancel(f.t.Context())
-	var orders, parts sync.WaitGroup
-	parts.Go(func() { _ = r.buyer.Run(support) })
-	orders.Go(func() { _ = r.manager.Run(buying) })
-	r.stop = func() { stopBuying(); orders.Wait(); stop(); parts.Wait(); _ = db.Close() }
+	stop, stopBuying := testkit.Run(f.t, r.buyer.Run), testkit.Run(f.t, r.manager.Run)
+	r.stop = func() { stopBuying(); stop(); _ = db.Close() }
 	f.all = append(f.all, r)
 	synctest.Wait()
 	return r
@@ -184,9 +180,7 @@ func (f *fleet) count(action simulatedtest.Action, since time.Time) (n int) {
 func (f *fleet) counts(r *replica, t targets.Target) pool.Counts {
 	f.t.Helper()
 	c, err := r.pool.Look(f.t.Context(), pool.Query{ID: t.ID, Margin: t.Margin})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.NoError(f.t, err)
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // hostile is an answer that is invalid or that refuses the call.
@@ -191,12 +192,8 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 	if !row.bought {
 		outcome = row.class.String()
 	}
-	if want := action + " " + outcome; j.last() != want {
-		t.Errorf("observed as %q, want %q", j.last(), want)
-	}
-	if n := calls.Load(); n != 1 {
-		t.Errorf("%s: %d requests for one call", action, n)
-	}
+	testkit.Equal(t, "observed", j.last(), action+" "+outcome)
+	testkit.Equal(t, action+": requests for one call", calls.Load(), 1)
 }
 
 // A client reads at most 64 KiB of an answer.
@@ -256,9 +253,7 @@ func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 		if e := faultOf(t, err); !e.Unknown || !errors.Is(err, context.Canceled) {
 			t.Fatalf("cancelled under way: %v (unknown %v)", err, e.Unknown)
 		}
-		if j.last() != "submit unknown" {
-			t.Errorf("observed as %q", j.last())
-		}
+		testkit.Equal(t, "observed", j.last(), "submit unknown")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()

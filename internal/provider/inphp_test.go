@@ -10,6 +10,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // received is a request that reached the server.
@@ -57,6 +58,25 @@ func resultWord(text string, err error) string {
 
 func TestSubmitReplies(t *testing.T) {
 	long := strings.Repeat("7", 128)
+	unclear := map[targets.Protocol][]string{ // the submit counts as bought
+		targets.ProtocolInPHP: {
+			`{"status":1,"request":"` + long + `7"}`, `{"status":1,"request":-5}`, `{"status":1,"request":1.5}`,
+			`{"status":1,"request":1e9}`, `{"status":1,"request":0}`, `{"status":1,"request":"0"}`,
+			`{"status":1,"request":""}`, `{"status":1,"request":"a b"}`, `{"status":1,"request":"a\nb"}`,
+			`{"status":1,"request":null}`, `{"status":1,"request":true}`, `{"status":1,"request":["5"]}`,
+			`{"status":1,"request":{"id":5}}`, `{"status":1}`, `{"status":2,"request":"5"}`, `{"status":0}`,
+			`{"status":0,"request":"CAPCHA_NOT_READY"}`, `{"request":"5"}`, `{"status":1,"request":"712345`, `{}`, `[]`,
+			`null`, `"OK"`, ``, `OK`, `OK|`, `12345`, `Bad gateway`, `BAD GATEWAY`, "ERROR_\n<html>",
+			`<!doctype html><title>502</title>`,
+		},
+		targets.ProtocolCreateTask: {
+			`{"errorId":0,"taskId":0}`, `{"errorId":0,"taskId":-77}`, `{"errorId":0,"taskId":7.7}`,
+			`{"errorId":0,"taskId":null}`, `{"errorId":0,"taskId":{}}`, `{"errorId":0,"taskId":[77]}`,
+			`{"errorId":0,"taskId":"a\tb"}`, `{"errorId":0}`, `{"errorId":0,"taskId":7`,
+			`{"errorId":[],"errorCode":{}}`, `[{"errorId":0,"taskId":77}]`, `77`, ``, `OK|77`, `<html>`,
+			`{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`,
+		},
+	}
 	for api, replies := range map[targets.Protocol]map[string]string{
 		targets.ProtocolInPHP: {
 			`{"status":1,"request":"71234567890"}`:               "71234567890",
@@ -74,38 +94,6 @@ func TestSubmitReplies(t *testing.T) {
 			"IP_BANNED":                                          "IP_BANNED",
 			`{"status":0,"request":"ERROR_PAGEURL"}`:             "ERROR_PAGEURL",
 			`{"status":1,"request":"ERROR_PAGEURL"}`:             "ERROR_PAGEURL",
-
-			`{"status":1,"request":"` + long + `7"}`:    unknown,
-			`{"status":1,"request":-5}`:                 unknown,
-			`{"status":1,"request":1.5}`:                unknown,
-			`{"status":1,"request":1e9}`:                unknown,
-			`{"status":1,"request":0}`:                  unknown,
-			`{"status":1,"request":"0"}`:                unknown,
-			`{"status":1,"request":""}`:                 unknown,
-			`{"status":1,"request":"a b"}`:              unknown,
-			`{"status":1,"request":"a\nb"}`:             unknown,
-			`{"status":1,"request":null}`:               unknown,
-			`{"status":1,"request":true}`:               unknown,
-			`{"status":1,"request":["5"]}`:              unknown,
-			`{"status":1,"request":{"id":5}}`:           unknown,
-			`{"status":1}`:                              unknown,
-			`{"status":2,"request":"5"}`:                unknown,
-			`{"status":0}`:                              unknown,
-			`{"status":0,"request":"CAPCHA_NOT_READY"}`: unknown,
-			`{"request":"5"}`:                           unknown,
-			`{"status":1,"request":"712345`:             unknown,
-			`{}`:                                        unknown,
-			`[]`:                                        unknown,
-			`null`:                                      unknown,
-			`"OK"`:                                      unknown,
-			``:                                          unknown,
-			`OK`:                                        unknown,
-			`OK|`:                                       unknown,
-			`12345`:                                     unknown,
-			`Bad gateway`:                               unknown,
-			`BAD GATEWAY`:                               unknown,
-			"ERROR_\n<html>":                            unknown,
-			`<!doctype html><title>502</title>`:         unknown,
 		},
 		targets.ProtocolCreateTask: {
 			`{"errorId":0,"taskId":77}`:       "77",
@@ -115,31 +103,15 @@ func TestSubmitReplies(t *testing.T) {
 			`{"errorId":1,"errorCode":"ERROR_PAGEURL","taskId":77}`: "ERROR_PAGEURL",
 			`{"errorId":14,"errorCode":null}`:                       "ERROR_NO_SUCH_METHOD",
 			`{"errorCode":"ERROR_BAD_REQUEST"}`:                     "ERROR_BAD_REQUEST",
-
-			`{"errorId":0,"taskId":0}`:      unknown,
-			`{"errorId":0,"taskId":-77}`:    unknown,
-			`{"errorId":0,"taskId":7.7}`:    unknown,
-			`{"errorId":0,"taskId":null}`:   unknown,
-			`{"errorId":0,"taskId":{}}`:     unknown,
-			`{"errorId":0,"taskId":[77]}`:   unknown,
-			`{"errorId":0,"taskId":"a\tb"}`: unknown,
-			`{"errorId":0}`:                 unknown,
-			`{"errorId":0,"taskId":7`:       unknown,
-			`{"errorId":[],"errorCode":{}}`: unknown,
-			`[{"errorId":0,"taskId":77}]`:   unknown,
-			`77`:                            unknown,
-			``:                              unknown,
-			`OK|77`:                         unknown,
-			`<html>`:                        unknown,
-			`{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`: unknown,
 		},
 	} {
+		for _, reply := range unclear[api] {
+			replies[reply] = unknown
+		}
 		for reply, want := range replies {
 			c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: api, Service: twoCaptcha})
 			says(http.StatusOK, reply)
-			if got := resultWord(c.Submit(context.Background(), Request{Identity: v2})); got != want {
-				t.Errorf("%s is taken for %q, want %q", reply, got, want)
-			}
+			testkit.Equal(t, reply, resultWord(c.Submit(context.Background(), Request{Identity: v2})), want)
 		}
 	}
 }

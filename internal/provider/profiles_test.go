@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // everyCode lists each known code with its class for captchaai, 2captcha and another service.
@@ -72,9 +73,7 @@ func TestEveryCode(t *testing.T) {
 					if low := row.delay[i]; e.Delay < low || e.Delay > low+low/5 {
 						t.Errorf("%s: %s waits %v, want %v", name, code, e.Delay, low)
 					}
-					if want := "submit " + row.want[i].String(); j.last() != want {
-						t.Errorf("%s: %s is observed as %q, want %q", name, code, j.last(), want)
-					}
+					testkit.Equal(t, name+", "+code+": observed", j.last(), "submit "+row.want[i].String())
 				}
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"poold/internal/provider"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // maxPerMinute is the maximum number of submits of a target per minute while all submits fail. The
@@ -114,13 +115,9 @@ func TestARefusedTargetRecovers(t *testing.T) {
 			}
 		}
 		before := len(f.submitTimes("site-a"))
-		if before > 3 {
-			t.Errorf("%d submits before it was known", before)
-		}
+		testkit.AtMost(t, "submits before it was known", before, 3)
 		f.advance(10 * time.Minute)
-		if n := len(f.submitTimes("site-a")) - before; n != 3 {
-			t.Errorf("%d probes in 10 minutes, want 3", n)
-		}
+		testkit.Equal(t, "probes in 10 minutes", len(f.submitTimes("site-a"))-before, 3)
 		// The bound on the target's orders survives a restart.
 		f.stop(f.all[0])
 		f.start(login)
@@ -137,9 +134,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 			f.advance(2 * time.Second)
 		}
 		try()
-		if n := len(f.submitTimes("site-a")) - before; n != 4 {
-			t.Errorf("%d submits after the first try", n)
-		}
+		testkit.Equal(t, "submits after the first try", len(f.submitTimes("site-a"))-before, 4)
 		f.service.SetFaults()
 		try()
 		f.advance(30 * time.Second)
@@ -188,18 +183,12 @@ func TestReplicasShareAFault(t *testing.T) {
 		}
 		// After topping up the account, an operator probes the provider.
 		f.service.SetFaults()
-		if err := f.all[1].buyer.Probe(t.Context(), "main"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, f.all[1].buyer.Probe(t.Context(), "main"))
 		f.advance(30 * time.Second)
 		for n, r := range f.all {
-			if s := f.provider(r).State; s.Kind != provider.StateOK {
-				t.Errorf("replica %d says %+v", n, s)
-			}
+			testkit.Equal(t, fmt.Sprint("the state at replica ", n), f.provider(r).State.Kind, provider.StateOK)
 		}
-		if got := f.fresh(a) + f.fresh(b); got != 4 {
-			t.Errorf("%d tokens 30 s after the probe", got)
-		}
+		testkit.Equal(t, "tokens 30 s after the probe", f.fresh(a)+f.fresh(b), 4)
 	})
 }
 
@@ -258,9 +247,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				if orders := f.service.Totals().Submitted; polls < 2*bought || polls > 4*orders {
 					t.Errorf("%d polls for %d orders", polls, orders)
 				}
-				if s := f.provider(f.all[0]).State; s.Kind != provider.StateDown {
-					t.Errorf("the provider is %+v", s)
-				}
+				testkit.Equal(t, "the state", f.provider(f.all[0]).State.Kind, provider.StateDown)
 			})
 		})
 	}
@@ -281,9 +268,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 			t.Errorf("%d submits in 3 minutes, want one in 5 s", n)
 		}
 		for _, t1 := range []targets.Target{a, b, c} {
-			if n := len(f.submitTimes(t1.Name)); n < 4 { // about 16 submits are expected
-				t.Errorf("%s was tried %d times", t1.Name, n)
-			}
+			testkit.AtLeast(t, "submits of "+t1.Name, len(f.submitTimes(t1.Name)), 4) // about 16 are expected
 		}
 		if s := f.provider(f.all[1]); s.Brake.Failures < 20 || s.State.Kind != provider.StateBusy {
 			t.Errorf("%+v", s)

@@ -12,6 +12,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // No error, state or log line contains the key, whatever part of it the service echoes.
@@ -128,11 +129,8 @@ func TestClean(t *testing.T) {
 		"key=canary-KEY%2B%2F%26%3D%22%2541~0123456789abcdef": "key=[redacted]",
 		strings.Repeat("x", 95) + canary:                      strings.Repeat("x", 95) + "[reda",
 	} {
-		if got := clean(text, 100, "", canary); got != want {
-			t.Errorf("%q is shown as %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, text, clean(text, 100, "", canary), want)
 	}
-	if got := clean("ERROR_KEY: key is påsswörd, okay", 100, "key", "påsswörd"); got != "ERROR_KEY: [redacted] is [redacted], okay" {
-		t.Errorf("a short secret, and one that is not ASCII, are shown as %q", got)
-	}
+	testkit.Equal(t, "a short secret, and one that is not ASCII", clean("ERROR_KEY: key is påsswörd, okay", 100, "key", "påsswörd"),
+		"ERROR_KEY: [redacted] is [redacted], okay")
 }

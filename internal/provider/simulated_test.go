@@ -13,6 +13,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // The client buys every kind of token from the simulated service in both protocols.
@@ -50,20 +51,14 @@ func TestAgainstAWholeService(t *testing.T) {
 				t.Errorf("balance: %v", err)
 			}
 			_, err := c.Poll(ctx, "123", everyKind()[0])
-			if e := faultOf(t, err); e.Class != Task {
-				t.Errorf("an unknown task: %v", e)
-			}
+			testkit.Equal(t, "an unknown task", faultOf(t, err).Class, Task)
 			_, err = c.Submit(ctx, Request{Identity: captcha.Identity{Type: captcha.Image}, Image: []byte("a text")})
-			if e := faultOf(t, err); e.Class != Parameters {
-				t.Errorf("no picture: %v", e)
-			}
+			testkit.Equal(t, "no picture", faultOf(t, err).Class, Parameters)
 		})
 	}
 	service := simulatedtest.New(simulatedtest.Options{Key: "another"})
 	c, _ := newServedClient(t, targets.Provider{}, http.HandlerFunc(service.ServeHTTP))
-	if e := faultOf(t, submitOne(t, c)); e.Class != Account {
-		t.Errorf("a wrong key: %v", e)
-	}
+	testkit.Equal(t, "a wrong key", faultOf(t, submitOne(t, c)).Class, Account)
 }
 
 // buyEveryKind buys each kind of token from a slow service and from a service that solves at
@@ -76,9 +71,8 @@ func buyEveryKind(t *testing.T, waiting, c *Client, service *simulatedtest.Servi
 		if err != nil {
 			t.Fatalf("%+v: %v", id, err)
 		}
-		if _, err := waiting.Poll(ctx, task, id); !errors.Is(err, ErrNotReady) {
-			t.Errorf("%+v: polled an hour before its end: %v", id, err)
-		}
+		_, err = waiting.Poll(ctx, task, id)
+		testkit.ErrorIs(t, string(id.Type)+", polled an hour before its end", err, ErrNotReady)
 		task, err = c.Submit(ctx, request(id))
 		if err != nil {
 			t.Fatalf("%+v: %v", id, err)

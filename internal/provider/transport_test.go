@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -88,18 +89,14 @@ func TestACallThatWasNotSentBuysNothing(t *testing.T) {
 		if e.Class != Capacity || e.Unknown || e.Code != "unreachable" || e.Err == nil || e.Delay < time.Second || e.Delay > 5*time.Second {
 			t.Errorf("%s: %v (unknown %v) after %v", name, e, e.Unknown, e.Delay)
 		}
-		if j.last() != "submit transport" {
-			t.Errorf("%s: observed as %q", name, j.last())
-		}
+		testkit.Equal(t, name+": observed", j.last(), "submit transport")
 	}
 }
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return l
 }
 
@@ -173,9 +170,7 @@ func TestASubmitIsSentOnce(t *testing.T) {
 			})
 			c, _ := newClient(t, targets.Provider{URL: url})
 			for range row.good {
-				if err := submitOne(t, c); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, submitOne(t, c))
 			}
 			e := faultOf(t, submitOne(t, c))
 			time.Sleep(50 * time.Millisecond) // a repeated submit would arrive within this time

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -210,9 +209,7 @@ func TestSolutionsOfEachType(t *testing.T) {
 		if got := resultWord(s.Token, err); got != row.want || agentOf(s) != row.agent {
 			t.Errorf("%s %s is taken for %q by %q, want %q by %q", row.kind, row.reply, got, agentOf(s), row.want, row.agent)
 		}
-		if got := captcha.Named(row.kind, s.Token); !maps.Equal(got, row.values) {
-			t.Errorf("%s %s has %v, want %v", row.kind, row.reply, got, row.values)
-		}
+		testkit.DeepEqual(t, string(row.kind)+" "+row.reply, captcha.Named(row.kind, s.Token), row.values)
 		if err != nil && (strings.Contains(err.Error(), "jordan")) {
 			t.Errorf("an answer is shown: %v", err)
 		}
@@ -282,12 +279,9 @@ func TestAPictureIsNotKept(t *testing.T) {
 		}
 		before := held()
 		r := Request{Identity: captcha.Identity{Type: captcha.Image}, Image: make([]byte, size)}
-		if _, err := c.Submit(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Submit(t.Context(), r)
+		testkit.NoError(t, err)
 		r.Image = nil
-		if after := held(); after > before+size/2 {
-			t.Errorf("%s: %d bytes are held after the submit of a picture of %d", api, after-before, size)
-		}
+		testkit.AtMost(t, string(api)+": bytes held after the submit of a picture", held(), before+size/2)
 	}
 }

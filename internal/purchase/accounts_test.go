@@ -14,6 +14,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/testkit"
 )
 
 // keyed returns a provider with a key of the same account, and its entry.
@@ -50,11 +51,11 @@ func TestKeyRotation(t *testing.T) {
 			time.Sleep(5 * second)
 			r.SetProviders([]purchase.Entry{present})
 			time.Sleep(6 * second)
-			same(t, "polls with the old key", before.polled(), c.oldPolls)
-			same(t, "polls with the new key", after.polled(), c.newPolls)
-			same(t, "kinds", w.kinds(), c.kinds)
-			same(t, "brake of the old key", w.brake("main.old"), "")
-			same(t, "brake of the new key", w.brake("main.new"), c.brake)
+			testkit.Equal(t, "polls with the old key", before.polled(), c.oldPolls)
+			testkit.Equal(t, "polls with the new key", after.polled(), c.newPolls)
+			testkit.Equal(t, "kinds", w.kinds(), c.kinds)
+			testkit.Equal(t, "brake of the old key", w.brake("main.old"), "")
+			testkit.Equal(t, "brake of the new key", w.brake("main.new"), c.brake)
 		})
 	}
 	bubble(t, "revoked before the file has the new key", func(t *testing.T, w *world) {
@@ -66,17 +67,17 @@ func TestKeyRotation(t *testing.T) {
 			r.mustBuy(spec())
 		}
 		time.Sleep(30 * second)
-		same(t, "brake of the old key", w.brake("main.old"), "account")
+		testkit.Equal(t, "brake of the old key", w.brake("main.old"), "account")
 		var refused *pool.RefusedError
 		if err := r.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonBrake {
 			t.Errorf("with the revoked key: %v", err)
 		}
 		r.SetProviders([]purchase.Entry{present})
 		time.Sleep(5 * second)
-		same(t, "kinds", w.kinds(), "open open open open solved solved solved solved")
+		testkit.Equal(t, "kinds", w.kinds(), "open open open open solved solved solved solved")
 		r.mustBuy(spec())
-		same(t, "submits with the new key", after.submitted(), 1)
-		same(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateOK)
+		testkit.Equal(t, "submits with the new key", after.submitted(), 1)
+		testkit.Equal(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateOK)
 	})
 	bubble(t, "removed, renamed", func(t *testing.T, w *world) {
 		f, entry := keyed("k")
@@ -86,7 +87,7 @@ func TestKeyRotation(t *testing.T) {
 		time.Sleep(9 * second)
 		r.SetProviders(nil) // the memory has the account
 		time.Sleep(2 * second)
-		same(t, "kinds", w.kinds(), "open open solved solved")
+		testkit.Equal(t, "kinds", w.kinds(), "open open solved solved")
 		r.SetProviders([]purchase.Entry{entry})
 		f.set(func() { f.poll = notReady })
 		r.mustBuy(spec())
@@ -101,7 +102,7 @@ func TestKeyRotation(t *testing.T) {
 		}
 		two.SetProviders([]purchase.Entry{renamed})
 		time.Sleep(4 * second)
-		same(t, "kinds", w.kinds(), "open open solved solved open solved")
+		testkit.Equal(t, "kinds", w.kinds(), "open open solved solved open solved")
 	})
 }
 
@@ -135,11 +136,9 @@ func TestPollTimes(t *testing.T) {
 			r.mustBuy(s)
 			time.Sleep(c.limit + second)
 			times := strings.Fields(f.pollTimes())
-			same(t, "first poll", times[0], c.first)
-			same(t, "last poll", times[len(times)-1], fmt.Sprintf("%.0f", c.limit.Seconds()))
-			if n := int((c.limit - 10*second) / (4 * second)); len(times) > n {
-				t.Errorf("%d polls: %v", len(times), times)
-			}
+			testkit.Equal(t, "first poll", times[0], c.first)
+			testkit.Equal(t, "last poll", times[len(times)-1], fmt.Sprintf("%.0f", c.limit.Seconds()))
+			testkit.AtMost(t, "polls", len(times), int((c.limit-10*second)/(4*second)))
 		})
 	}
 }
@@ -173,7 +172,7 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 			})
 			time.Sleep(40 * second)
 			_, born := w.take(r)
-			same(t, "born after", born.Sub(at).Round(second), c.born)
+			testkit.Equal(t, "born after", born.Sub(at).Round(second), c.born)
 		})
 	}
 }
@@ -198,9 +197,9 @@ func TestAnAccountFault(t *testing.T) {
 			_ = r.buy(spec())
 			time.Sleep(second)
 		}
-		same(t, "polls", f.pollTimes(), "10 70 120")
-		same(t, "submits: the polls are the trials", f.submitted(), 1)
-		same(t, "kinds", strings.Count(w.kinds(), "lost"), 1)
+		testkit.Equal(t, "polls", f.pollTimes(), "10 70 120")
+		testkit.Equal(t, "submits: the polls are the trials", f.submitted(), 1)
+		testkit.Equal(t, "kinds", strings.Count(w.kinds(), "lost"), 1)
 	})
 	bubble(t, "of submits", func(t *testing.T, w *world) {
 		f := newFake("main")
@@ -217,27 +216,25 @@ func TestAnAccountFault(t *testing.T) {
 			_ = two.buy(spec())
 			time.Sleep(second)
 		}
-		same(t, "submits", f.submitted(), 4)
+		testkit.Equal(t, "submits", f.submitted(), 4)
 		s := two.Providers(t.Context())[0]
 		if s.State.Kind != provider.StateDown || s.State.Reason != "ERROR_ZERO_BALANCE" || s.State.Remedy != "repair it" {
 			t.Errorf("%+v", s)
 		}
 		f.set(func() { broken = false })
-		if err := two.Probe(t.Context(), "main"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, two.Probe(t.Context(), "main"))
 		two.mustBuy(spec())
 		time.Sleep(2 * second)
 		one.mustBuy(spec())
-		same(t, "state", one.Providers(t.Context())[0].State.Kind, provider.StateOK)
+		testkit.Equal(t, "state", one.Providers(t.Context())[0].State.Kind, provider.StateOK)
 	})
 	bubble(t, "seen before the first order", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.threads, f.threadsErr = 1, fails(provider.Account, "ERROR_WRONG_USER_KEY")
 		r := w.replica("r1", f.entry())
 		time.Sleep(second)
-		same(t, "brake", w.brake("main.main-key"), "account")
-		same(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateDown)
+		testkit.Equal(t, "brake", w.brake("main.main-key"), "account")
+		testkit.Equal(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateDown)
 	})
 }
 
@@ -258,12 +255,12 @@ func TestOutages(t *testing.T) {
 			_ = r.buy(spec())
 			time.Sleep(second)
 		}
-		same(t, "submits until the polls fail", f.submitted(), 10)
-		same(t, "brake", w.brake("main.main-key"), "polls")
+		testkit.Equal(t, "submits until the polls fail", f.submitted(), 10)
+		testkit.Equal(t, "brake", w.brake("main.main-key"), "polls")
 		f.set(func() { broken = false })
 		time.Sleep(7 * second)
-		same(t, "brake", w.brake("main.main-key"), "")
-		same(t, "solved", strings.Count(w.kinds(), "solved"), 10)
+		testkit.Equal(t, "brake", w.brake("main.main-key"), "")
+		testkit.Equal(t, "solved", strings.Count(w.kinds(), "solved"), 10)
 		r.mustBuy(spec())
 	})
 	bubble(t, "of one task", func(t *testing.T, w *world) {
@@ -277,10 +274,10 @@ func TestOutages(t *testing.T) {
 		r := w.replica("r1", f.entry())
 		r.mustBuy(spec())
 		time.Sleep(60 * second)
-		same(t, "brake", w.brake("main.main-key"), "")
+		testkit.Equal(t, "brake", w.brake("main.main-key"), "")
 		r.mustBuy(spec())
 		time.Sleep(40 * second)
-		same(t, "brake", w.brake("main.main-key"), "")
+		testkit.Equal(t, "brake", w.brake("main.main-key"), "")
 	})
 	bubble(t, "of submits", func(t *testing.T, w *world) {
 		f := newFake("main")
@@ -298,10 +295,10 @@ func TestOutages(t *testing.T) {
 			_ = r.buy(spec())
 			time.Sleep(second)
 		}
-		same(t, "submits: five, and one each 10 s", f.submitted(), 7)
-		same(t, "logged", r.log.Count("a submit had no answer"), 1)
+		testkit.Equal(t, "submits: five, and one each 10 s", f.submitted(), 7)
+		testkit.Equal(t, "logged", r.log.Count("a submit had no answer"), 1)
 		s := r.Providers(t.Context())[0]
-		same(t, "reason", s.State.Reason, "no proper answer: http_502")
+		testkit.Equal(t, "reason", s.State.Reason, "no proper answer: http_502")
 		f.set(func() { broken = false })
 		time.Sleep(9 * second)
 		r.mustBuy(spec())
@@ -322,7 +319,7 @@ func TestChoice(t *testing.T) {
 		counts := func() string { return fmt.Sprint(first.submitted(), " ", second.submitted()) }
 		one.mustBuy(spec())
 		one.mustBuy(spec())
-		same(t, "ordered", counts(), "1 1")
+		testkit.Equal(t, "ordered", counts(), "1 1")
 		var refused *pool.RefusedError
 		if err := one.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
 			t.Errorf("the service allows one thread: %v", err)
@@ -339,8 +336,8 @@ func TestChoice(t *testing.T) {
 		}
 		time.Sleep(60 * time.Second)
 		one.mustBuy(s)
-		same(t, "with a probe", counts(), "2 1")
-		same(t, "chosen as", one.ended[len(one.ended)-1].Choice, "probe")
+		testkit.Equal(t, "with a probe", counts(), "2 1")
+		testkit.Equal(t, "chosen as", one.ended[len(one.ended)-1].Choice, "probe")
 	})
 	bubble(t, "an operator's probe of a fallback", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
@@ -355,12 +352,12 @@ func TestChoice(t *testing.T) {
 		time.Sleep(61 * time.Second)
 		one.mustBuy(spec())
 		time.Sleep(2 * time.Second)
-		same(t, "with the first one up", one.Providers(t.Context())[1].State.Kind, provider.StateDown)
-		same(t, "the probe", one.Probe(t.Context(), "second"), nil)
+		testkit.Equal(t, "with the first one up", one.Providers(t.Context())[1].State.Kind, provider.StateDown)
+		testkit.Equal(t, "the probe", one.Probe(t.Context(), "second"), nil)
 		time.Sleep(2 * time.Second)
 		two.mustBuy(spec())
 		time.Sleep(2 * time.Second)
-		same(t, "after a probe", one.Providers(t.Context())[1].State.Kind, provider.StateOK)
+		testkit.Equal(t, "after a probe", one.Providers(t.Context())[1].State.Kind, provider.StateOK)
 	})
 	bubble(t, "full and refusing providers", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
@@ -387,26 +384,22 @@ func TestChoice(t *testing.T) {
 			s := spec()
 			s.Policy, s.Urgent, s.Avoid = c.policy, c.urgent, c.avoid
 			_ = r.buy(s)
-			same(t, fmt.Sprint(c), fmt.Sprint(first.submitted(), " ", second.submitted()), c.want)
+			testkit.Equal(t, fmt.Sprint(c), fmt.Sprint(first.submitted(), " ", second.submitted()), c.want)
 		}
 	})
 	bubble(t, "simulated only", func(t *testing.T, w *world) {
 		real, simulated := newFake("real"), newFake("simulated")
 		r := w.replica("r1")
-		if err := r.buy(spec()); !errors.Is(err, purchase.ErrNoProvider) {
-			t.Error(err)
-		}
+		testkit.ErrorIs(t, "an order", r.buy(spec()), purchase.ErrNoProvider)
 		r.SetProviders([]purchase.Entry{real.entry()})
 		s := spec()
 		s.SimulatedOnly = true
-		if err := r.buy(s); !errors.Is(err, purchase.ErrSimulatedOnly) {
-			t.Error(err)
-		}
+		testkit.ErrorIs(t, "an order", r.buy(s), purchase.ErrSimulatedOnly)
 		e := simulated.entry()
 		e.Simulated = true
 		r.SetProviders([]purchase.Entry{real.entry(), e})
 		r.mustBuy(s)
-		same(t, "submits", simulated.submitted(), 1)
+		testkit.Equal(t, "submits", simulated.submitted(), 1)
 	})
 	bubble(t, "a budget in money", func(t *testing.T, w *world) {
 		unpriced, priced := newFake("unpriced"), newFake("priced")
@@ -416,13 +409,11 @@ func TestChoice(t *testing.T) {
 		money, ofKey := spec(), spec()
 		money.Budgets, ofKey.Priced = []pool.Budget{{Scope: "all", MicrosPerDay: 1e9}}, true
 		for _, s := range []purchase.Spec{money, ofKey} {
-			if err := r.buy(s); !errors.Is(err, purchase.ErrNoPrice) {
-				t.Error(err)
-			}
+			testkit.ErrorIs(t, "an order", r.buy(s), purchase.ErrNoPrice)
 		}
 		r.SetProviders([]purchase.Entry{e, priced.entry()})
 		r.mustBuy(money)
-		same(t, "submits", fmt.Sprint(unpriced.submitted(), priced.submitted()), "0 1")
+		testkit.Equal(t, "submits", fmt.Sprint(unpriced.submitted(), priced.submitted()), "0 1")
 	})
 	bubble(t, "whose turn it is", func(t *testing.T, w *world) {
 		f := newFake("main")
@@ -438,7 +429,7 @@ func TestChoice(t *testing.T) {
 		}
 		time.Sleep(11 * second)
 		synctest.Wait()
-		same(t, "turns", fmt.Sprint(r.turns), fmt.Sprint([]captcha.ID{s.ID}))
+		testkit.Equal(t, "turns", fmt.Sprint(r.turns), fmt.Sprint([]captcha.ID{s.ID}))
 	})
 }
 
@@ -452,7 +443,7 @@ func TestReports(t *testing.T) {
 		r.Report("gone", "T3", captcha.Turnstile, 0, true)
 		time.Sleep(second)
 		synctest.Wait()
-		same(t, "reports", fmt.Sprint(f.reports), "[T1false]")
-		same(t, "outcomes", r.counted(), "report gone refused, report main late, report main passed")
+		testkit.Equal(t, "reports", fmt.Sprint(f.reports), "[T1false]")
+		testkit.Equal(t, "outcomes", r.counted(), "report gone refused, report main late, report main passed")
 	})
 }

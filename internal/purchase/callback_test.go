@@ -4,7 +4,6 @@ package purchase_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -69,18 +68,16 @@ func TestCallbacks(t *testing.T) {
 				c.change(&back)
 			}
 			for range 2 {
-				if err := two.Callback(t.Context(), back); err != nil {
-					t.Error(err)
-				}
+				testkit.NoError(t, two.Callback(t.Context(), back))
 			}
 			again := map[bool]string{true: "unknown", false: c.want}[strings.Contains(c.kinds, " ")]
 			want := []string{"callback main " + c.want, "callback main " + again}
 			slices.Sort(want)
-			same(t, "outcomes", two.counted(), strings.Join(want, ", "))
-			same(t, "kinds", w.kinds(), c.kinds)
+			testkit.Equal(t, "outcomes", two.counted(), strings.Join(want, ", "))
+			testkit.Equal(t, "kinds", w.kinds(), c.kinds)
 			polls := f.polled()
 			time.Sleep(50 * second)
-			same(t, "polled later", f.polled() > polls, !strings.Contains(c.kinds, " "))
+			testkit.Equal(t, "polled later", f.polled() > polls, !strings.Contains(c.kinds, " "))
 		})
 	}
 }
@@ -97,10 +94,10 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 		time.Sleep(20 * second)
 		_ = r.Callback(t.Context(), request(f.requests[0].Pingback, "id=T1&code=03AF1"))
 		_ = r.Callback(t.Context(), request(f.requests[1].Pingback, "id=T1&code=03AF2")) // the task of another order
-		same(t, "outcomes", r.counted(), "callback main malformed, callback main settled")
-		same(t, "kinds", w.kinds(), "open open open solved") // the third one has the task
-		same(t, "bought", w.number("stats:"+string(identity.ID()), "bought"), "2")
-		same(t, "a task", r.ended[0].Task, "T1")
+		testkit.Equal(t, "outcomes", r.counted(), "callback main malformed, callback main settled")
+		testkit.Equal(t, "kinds", w.kinds(), "open open open solved") // the third one has the task
+		testkit.Equal(t, "bought", w.number("stats:"+string(identity.ID()), "bought"), "2")
+		testkit.Equal(t, "a task", r.ended[0].Task, "T1")
 	})
 	bubble(t, "faster", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
@@ -111,7 +108,7 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 		}
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
-		same(t, "kinds", w.kinds(), "open solved")
+		testkit.Equal(t, "kinds", w.kinds(), "open solved")
 	})
 }
 
@@ -137,7 +134,7 @@ func TestACallbackIsCompleted(t *testing.T) {
 			call := pool.Call{Name: "call", ID: identity.ID()}
 			token, err := r.pool.Take(t.Context(), &call)
 			testkit.NoError(t, err)
-			same(t, "token", token.Value+" "+string(token.Extra), c.token+" "+c.extra)
+			testkit.Equal(t, "token", token.Value+" "+string(token.Extra), c.token+" "+c.extra)
 		})
 	}
 }
@@ -162,7 +159,7 @@ func TestTheAgeOfATokenOfACallback(t *testing.T) {
 			back.At = at.Add(c.arrived)
 			_ = r.Callback(t.Context(), back)
 			_, born := w.take(r)
-			same(t, "born after", born.Sub(at).Round(second), c.born)
+			testkit.Equal(t, "born after", born.Sub(at).Round(second), c.born)
 		})
 	}
 }
@@ -179,11 +176,9 @@ func TestDeadLetters(t *testing.T) {
 		w.setDown(true)
 		back := request(f.requests[0].Pingback, "id=main1&code=03AF")
 		for range 2 {
-			if err := r.Callback(t.Context(), back); err != nil {
-				t.Error(err)
-			}
+			testkit.NoError(t, r.Callback(t.Context(), back))
 		}
-		same(t, "outcomes", r.counted(), "callback main kept, callback main kept")
+		testkit.Equal(t, "outcomes", r.counted(), "callback main kept, callback main kept")
 		list, err := r.DeadLetters()
 		if err != nil || len(list) != 1 || list[0].Task != "main1" || list[0].Until.Sub(back.At) != 200*second {
 			t.Errorf("%+v %v", list, err)
@@ -194,11 +189,11 @@ func TestDeadLetters(t *testing.T) {
 		time.Sleep(20 * second)
 		w.setDown(false)
 		time.Sleep(4 * second)
-		same(t, "outcomes", r.counted(), "callback main kept, callback main kept, dead_letter main replayed")
-		same(t, "kinds", w.kinds(), "open solved")
+		testkit.Equal(t, "outcomes", r.counted(), "callback main kept, callback main kept, dead_letter main replayed")
+		testkit.Equal(t, "kinds", w.kinds(), "open solved")
 		_, born := w.take(r)
-		same(t, "born after", born.Sub(at).Round(second), 10*second)
-		same(t, "letters", r.DeadLetterCount(), 0)
+		testkit.Equal(t, "born after", born.Sub(at).Round(second), 10*second)
+		testkit.Equal(t, "letters", r.DeadLetterCount(), 0)
 	})
 	bubble(t, "of a dead process", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
@@ -211,30 +206,24 @@ func TestDeadLetters(t *testing.T) {
 		dead.kill()
 		for i := range 2 {
 			back := request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i))
-			if err := dead.Callback(t.Context(), back); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, dead.Callback(t.Context(), back))
 		}
 		_ = one.Callback(t.Context(), request(f.requests[1].Pingback, "id=main2&code=ERROR_CAPTCHA_UNSOLVABLE"))
 		next := purchase.New(purchase.Config{Pool: one.pool, Letters: dead.folder, Observer: one, Log: one.log.Logger()})
-		if err := next.OpenDeadLetters(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, next.OpenDeadLetters())
 		done, err := next.Replay(t.Context())
 		if err != nil || fmt.Sprint(done) != "map[dropped:1 replayed:1]" {
 			t.Errorf("%+v %v", done, err)
 		}
 		_, born := w.take(one)
-		same(t, "born after", born.Sub(at).Round(second), 0) // nobody knows more than the submit
+		testkit.Equal(t, "born after", born.Sub(at).Round(second), 0) // nobody knows more than the submit
 	})
 	bubble(t, "expired", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		r := w.replica("r1", e)
 		r.mustBuy(spec())
 		w.setDown(true)
-		if err := r.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, r.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF")))
 		time.Sleep(201 * second)
 		done, err := r.Replay(t.Context())
 		if err != nil || r.DeadLetterCount() != 0 || !strings.Contains(r.counted(), "dead_letter main expired") {
@@ -251,10 +240,8 @@ func TestDeadLetters(t *testing.T) {
 		_ = os.RemoveAll(dead.folder)
 		_ = os.WriteFile(dead.folder, nil, 0o600)
 		err := dead.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF"))
-		if !errors.Is(err, purchase.ErrNotKept) {
-			t.Error(err)
-		}
-		same(t, "outcomes", dead.counted(), "callback main refused")
+		testkit.ErrorIs(t, "a callback", err, purchase.ErrNotKept)
+		testkit.Equal(t, "outcomes", dead.counted(), "callback main refused")
 	})
 }
 
@@ -268,19 +255,19 @@ func TestSilentCallbacks(t *testing.T) {
 			r.mustBuy(spec())
 			time.Sleep(61 * second)
 		}
-		same(t, "polls", f.pollTimes(), "60 121 182")
+		testkit.Equal(t, "polls", f.pollTimes(), "60 121 182")
 		if s := r.Providers(t.Context()); !s[0].Silent || r.log.Count("callbacks do not arrive") != 1 {
 			t.Errorf("%+v", s)
 		}
 		r.mustBuy(spec())
 		time.Sleep(11 * second)
-		same(t, "polls", f.pollTimes(), "60 121 182 193")
+		testkit.Equal(t, "polls", f.pollTimes(), "60 121 182 193")
 		r.mustBuy(spec())
 		_ = r.Callback(t.Context(), request(f.requests[4].Pingback, "id=main5&code=03AF&useragent=U"))
 		r.mustBuy(spec())
 		time.Sleep(61 * second)
-		same(t, "polls", f.pollTimes(), "60 121 182 193 254")
-		same(t, "logged", r.log.Count("callbacks arrive again"), 1)
+		testkit.Equal(t, "polls", f.pollTimes(), "60 121 182 193 254")
+		testkit.Equal(t, "logged", r.log.Count("callbacks arrive again"), 1)
 	})
 	bubble(t, "at another replica", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
@@ -292,7 +279,7 @@ func TestSilentCallbacks(t *testing.T) {
 			_ = two.Callback(t.Context(), request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d&useragent=U", i+1, i)))
 			time.Sleep(60 * second)
 		}
-		same(t, "polls", f.polled(), 0)
-		same(t, "silent", one.Providers(t.Context())[0].Silent, false)
+		testkit.Equal(t, "polls", f.polled(), 0)
+		testkit.Equal(t, "silent", one.Providers(t.Context())[0].Silent, false)
 	})
 }

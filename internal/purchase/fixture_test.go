@@ -88,8 +88,8 @@ func (r *replica) Count(event, provider, outcome string) {
 // replica starts a replica with the given providers.
 func (w *world) replica(name string, entries ...purchase.Entry) *replica {
 	r := &replica{w: w, name: name, folder: w.t.TempDir()}
-	db, cut := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
-	r.kill = cut
+	db, setDown := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
+	r.kill = func() { setDown(true) }
 	r.pool = pool.New(pool.Config{DB: db, Takes: db, Prefix: "p", Replica: name, Log: r.log.Logger(), Away: func() error {
 		if w.down.Load() {
 			return pool.ErrDown
@@ -101,14 +101,10 @@ func (w *world) replica(name string, entries ...purchase.Entry) *replica {
 	})
 	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
 	r.SetProviders(entries)
-	if err := r.OpenDeadLetters(); err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var run sync.WaitGroup
-	run.Go(func() { _ = r.Run(ctx) })
-	r.stop = sync.OnceFunc(func() { cancel(); run.Wait(); r.buys.Wait() })
-	w.t.Cleanup(func() { r.stop(); _ = db.Close() })
+	testkit.NoError(w.t, r.OpenDeadLetters())
+	w.t.Cleanup(func() { r.buys.Wait(); _ = db.Close() })
+	stop := testkit.Run(w.t, r.Run)
+	r.stop = func() { stop(); r.buys.Wait() }
 	synctest.Wait()
 	return r
 }
@@ -124,9 +120,7 @@ func (r *replica) buy(s purchase.Spec) error {
 
 func (r *replica) mustBuy(s purchase.Spec) {
 	r.w.t.Helper()
-	if err := r.buy(s); err != nil {
-		r.w.t.Fatal(err)
-	}
+	testkit.NoError(r.w.t, r.buy(s))
 }
 
 // counted returns what was counted so far, sorted.
@@ -196,13 +190,6 @@ func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:spend:all"
 // inFlight returns the number of orders in flight at a provider.
 func (w *world) inFlight(name string) int64 {
 	return w.db.ZCard(w.t.Context(), "{p}:permits:"+name).Val()
-}
-
-func same[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
 }
 
 // fake is a scripted provider. Its submits and polls answer at once what the functions say.

@@ -21,6 +21,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase"
+	"poold/internal/testkit"
 )
 
 type fault = provider.Error
@@ -60,11 +61,12 @@ func TestSolutionsAtOnceAndExpiries(t *testing.T) {
 			token, err := r.pool.Take(t.Context(), &pool.Call{Name: "call", ID: identity.ID(), Margin: second})
 			if err != nil {
 				token.Value = err.Error()
-				same(t, "brake", w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "expired")
+				testkit.Equal(t, "brake",
+					w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "expired")
 			}
-			same(t, "token", token.Value, c.value)
-			same(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
-			same(t, "polls", f.polled(), 0)
+			testkit.Equal(t, "token", token.Value, c.value)
+			testkit.Equal(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
+			testkit.Equal(t, "polls", f.polled(), 0)
 		})
 	}
 }
@@ -116,9 +118,7 @@ func TestEnds(t *testing.T) {
 			fmt.Fprintf(&text, "# %s\n", c.name)
 			for _, m := range w.db.XRange(t.Context(), "{p}:outbox:ends", "-", "+").Val() {
 				var p purchase.Purchase
-				if err := json.Unmarshal([]byte(fmt.Sprint(m.Values["row"])), &p); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, json.Unmarshal([]byte(fmt.Sprint(m.Values["row"])), &p))
 				after := func(at time.Time) string {
 					if at.IsZero() {
 						return "-"
@@ -152,15 +152,11 @@ func TestEnds(t *testing.T) {
 		})
 	}
 	if *update {
-		if err := os.WriteFile("testdata/ends.txt", []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile("testdata/ends.txt", []byte(text.String()), 0o600))
 		return
 	}
 	want, err := os.ReadFile("testdata/ends.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if text.String() != string(want) {
 		t.Errorf("the ends differ from testdata/ends.txt (-update writes it):\n%s", text.String())
 	}
@@ -184,9 +180,9 @@ func TestPictures(t *testing.T) {
 			}
 		}
 		time.Sleep(20 * second)
-		same(t, "request", string(f.requests[0].Image), "PICTURE-BYTES")
-		same(t, "solved", w.number("stats:"+string(s.ID), "solved"), "2")
-		same(t, "ends", w.kinds(), "open open solved solved")
+		testkit.Equal(t, "request", string(f.requests[0].Image), "PICTURE-BYTES")
+		testkit.Equal(t, "solved", w.number("stats:"+string(s.ID), "solved"), "2")
+		testkit.Equal(t, "ends", w.kinds(), "open open solved solved")
 	})
 }
 
@@ -241,18 +237,18 @@ func TestADeadReplicasOrders(t *testing.T) {
 				time.Sleep(10 * second) // until the first poll
 			}
 			time.Sleep(9900 * time.Millisecond)
-			same(t, "submits", int64(f.submitted()), c.submits)
-			same(t, "kinds", w.kinds(), c.kinds)
-			same(t, "in flight", w.inFlight("main"), c.inFlight)
-			same(t, "spend", w.spend(), c.spend)
+			testkit.Equal(t, "submits", int64(f.submitted()), c.submits)
+			testkit.Equal(t, "kinds", w.kinds(), c.kinds)
+			testkit.Equal(t, "in flight", w.inFlight("main"), c.inFlight)
+			testkit.Equal(t, "spend", w.spend(), c.spend)
 			time.Sleep(160 * second)
 			close(hold)
-			same(t, "kinds at the end", w.kinds(), c.later)
-			same(t, "submits at the end", int64(f.submitted()), c.submits)
+			testkit.Equal(t, "kinds at the end", w.kinds(), c.later)
+			testkit.Equal(t, "submits at the end", int64(f.submitted()), c.submits)
 			if value, born := w.take(two); c.token != "" && (value != c.token || time.Since(born) > 200*second) {
 				t.Errorf("token %q, born %v", value, born)
 			}
-			same(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
+			testkit.Equal(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
 		})
 	}
 }
@@ -272,14 +268,11 @@ func TestOrdersInFlight(t *testing.T) {
 		time.Sleep(2 * second)
 		one.mustBuy(spec())
 		order := pool.Order{Name: "placed", ID: identity.ID(), Life: time.Minute, Depth: 100, Account: "x", Concurrency: 1}
-		if _, _, err := one.pool.Place(t.Context(), &order); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := one.pool.Place(t.Context(), &order)
+		testkit.NoError(t, err)
 		time.Sleep(3 * second)
 		list, err := two.OrdersInFlight(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		var got []string
 		for _, o := range list {
 			if o.Order == "" || o.ID != identity.ID() || o.Submitted.Before(o.Placed) || o.Identity.Sitekey != "0x4AAA" {
@@ -288,7 +281,7 @@ func TestOrdersInFlight(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s %q %v", o.Target, o.State, o.Task, o.Age.Round(second)))
 		}
 		slices.Sort(got)
-		same(t, "in flight", strings.Join(got, ", "), `login b "T1" 5s, login u "" 3s`)
+		testkit.Equal(t, "in flight", strings.Join(got, ", "), `login b "T1" 5s, login u "" 3s`)
 	})
 }
 
@@ -302,13 +295,13 @@ func TestLateOrders(t *testing.T) {
 		one.mustBuy(spec())
 		one.stop()
 		time.Sleep(150 * second)
-		same(t, "kinds", w.kinds(), "open")
+		testkit.Equal(t, "kinds", w.kinds(), "open")
 		two := w.replica("r2") // its file has no provider
 		w.db.ZAdd(t.Context(), "{p}:deadlines", redis.Z{Member: "forgotten"})
 		time.Sleep(15 * second)
-		same(t, "kinds", w.kinds(), "open lost")
-		same(t, "observed", two.outcomes(), "lost by deadline")
-		same(t, "deadlines", w.db.ZCard(t.Context(), "{p}:deadlines").Val(), 0)
+		testkit.Equal(t, "kinds", w.kinds(), "open lost")
+		testkit.Equal(t, "observed", two.outcomes(), "lost by deadline")
+		testkit.Equal(t, "deadlines", w.db.ZCard(t.Context(), "{p}:deadlines").Val(), 0)
 	})
 }
 
@@ -320,10 +313,10 @@ func TestStops(t *testing.T) {
 		r := w.replica("r1", f.entry())
 		ctx, cancel := context.WithCancel(t.Context())
 		r.Buy(ctx, spec(), func(captcha.ID, error) { cancel() })
-		same(t, "submits", f.submitted(), 0)
-		same(t, "in flight", w.inFlight("main"), 0)
-		same(t, "spend", w.spend(), 0)
-		same(t, "kinds", w.kinds(), "")
+		testkit.Equal(t, "submits", f.submitted(), 0)
+		testkit.Equal(t, "in flight", w.inFlight("main"), 0)
+		testkit.Equal(t, "spend", w.spend(), 0)
+		testkit.Equal(t, "kinds", w.kinds(), "")
 		r.stop()
 		if err := r.buy(spec()); err == nil {
 			t.Error("an order was placed after the stop")
@@ -347,11 +340,11 @@ func TestStops(t *testing.T) {
 		one.mustBuy(spec())
 		began := time.Now()
 		one.stop()
-		same(t, "the stop takes", time.Since(began).Round(second), 9*second)
-		same(t, "kinds", w.kinds(), "open open")
+		testkit.Equal(t, "the stop takes", time.Since(began).Round(second), 9*second)
+		testkit.Equal(t, "kinds", w.kinds(), "open open")
 		time.Sleep(3 * second)
-		same(t, "kinds", w.kinds(), "open open solved solved")
-		same(t, "observed", two.outcomes(), "solved by poll, solved by poll")
+		testkit.Equal(t, "kinds", w.kinds(), "open open solved solved")
+		testkit.Equal(t, "observed", two.outcomes(), "solved by poll, solved by poll")
 	})
 }
 
@@ -375,9 +368,9 @@ func TestPanics(t *testing.T) {
 		r.mustBuy(spec()) // unknown: the submit may have left
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
-		same(t, "kinds", w.kinds(), "open open solved")
-		same(t, "in flight", w.inFlight("main"), 1)
-		same(t, "logged", r.log.Count("panic while buying"), 2)
+		testkit.Equal(t, "kinds", w.kinds(), "open open solved")
+		testkit.Equal(t, "in flight", w.inFlight("main"), 1)
+		testkit.Equal(t, "logged", r.log.Count("panic while buying"), 2)
 		e := f.entry()
 		e.Price = func(captcha.Type) float64 { panic("of a price") }
 		r.SetProviders([]purchase.Entry{e})
@@ -411,12 +404,10 @@ func TestRedisAway(t *testing.T) {
 			Name: "lost", ID: s.ID, Account: "main", Life: time.Hour, Concurrency: 9, Depth: 9, Budgets: s.Budgets,
 			Facts: `{"provider":"main","budgets":[{"Scope":"all"}]}`,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		time.Sleep(4 * second)
-		same(t, "in flight", w.inFlight("main"), 0)
-		same(t, "spend", w.spend(), 0)
+		testkit.Equal(t, "in flight", w.inFlight("main"), 0)
+		testkit.Equal(t, "spend", w.spend(), 0)
 	})
 	bubble(t, "between the steps", func(t *testing.T, w *world) {
 		f := newFake("main")
@@ -435,8 +426,8 @@ func TestRedisAway(t *testing.T) {
 		}
 		r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) {}) })
 		time.Sleep(75 * second)
-		same(t, "kinds", w.kinds(), "open solved")
-		same(t, "submits", f.submitted(), 1)
+		testkit.Equal(t, "kinds", w.kinds(), "open solved")
+		testkit.Equal(t, "submits", f.submitted(), 1)
 	})
 	bubble(t, "before the submit", func(t *testing.T, w *world) {
 		f := newFake("main")
@@ -445,8 +436,8 @@ func TestRedisAway(t *testing.T) {
 		time.Sleep(20 * second)
 		w.setDown(false)
 		time.Sleep(5 * second)
-		same(t, "submits", f.submitted(), 0)
-		same(t, "in flight", w.inFlight("main"), 0)
+		testkit.Equal(t, "submits", f.submitted(), 0)
+		testkit.Equal(t, "in flight", w.inFlight("main"), 0)
 	})
 }
 
@@ -457,7 +448,7 @@ func TestATokenOfAnOrderThatWasTakenOver(t *testing.T) {
 		r.mustBuy(spec())
 		w.db.HSet(t.Context(), w.db.Keys(t.Context(), "*order:*").Val()[0], "owner", "r2")
 		time.Sleep(11 * second)
-		same(t, "kinds", w.kinds(), "open solved")
+		testkit.Equal(t, "kinds", w.kinds(), "open solved")
 	})
 }
 
@@ -481,7 +472,7 @@ func TestASlowBegin(t *testing.T) {
 			r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) { w.server.SetAnswer(freeze) }) })
 			at := time.Now()
 			time.Sleep(5 * second)
-			same(t, "submits", f.submitted(), want)
+			testkit.Equal(t, "submits", f.submitted(), want)
 			if want == 2 && f.submits[1].Sub(at) != 2100*time.Millisecond {
 				t.Error("the process was not frozen")
 			}

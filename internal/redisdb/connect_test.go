@@ -91,9 +91,7 @@ func TestPasswordOfSentinels(t *testing.T) {
 		{"watcher", "secret", "main", ""},
 	} {
 		db := opened(t, Options{Addresses: sentinel, SentinelMaster: c.master, SentinelUser: c.user, SentinelPassword: c.password})
-		if got := fault(t, db); got != c.want {
-			t.Errorf("%s:%s: %s, want %s", c.user, c.password, got, c.want)
-		}
+		testkit.Equal(t, c.user+":"+c.password, fault(t, db), c.want)
 	}
 }
 

@@ -3,7 +3,6 @@ package redisdb
 import (
 	"cmp"
 	"log/slog"
-	"sync"
 	"testing"
 
 	"poold/internal/redisdb/redistest"
@@ -19,9 +18,7 @@ func opened(t testing.TB, o Options) *DB {
 	db, err := Open(o)
 	testkit.NoError(t, err)
 	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("closing: %v", err)
-		}
+		testkit.NoError(t, db.Close())
 	})
 	return db
 }
@@ -29,8 +26,6 @@ func opened(t testing.TB, o Options) *DB {
 func running(t testing.TB, o Options) *DB {
 	t.Helper()
 	db := opened(t, o)
-	var group sync.WaitGroup
-	group.Go(func() { _ = db.Run(t.Context()) })
-	t.Cleanup(group.Wait)
+	testkit.Run(t, db.Run)
 	return db
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
@@ -52,19 +49,17 @@ func bubble(t *testing.T, name string, test func(t *testing.T, w *world)) {
 	t.Run(cmp.Or(name, "story"), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{t: t, server: redistest.InBubble(t), concurrency: 1000, lead: 20 * second, buyers: map[*replica]int{}}
-			w.db = client(w.server.Dial)
+			w.db, _ = w.client()
 			t.Cleanup(func() { _ = w.db.Close() })
 			test(t, w)
 		})
 	})
 }
 
-func client(dial func(context.Context, string, string) (net.Conn, error)) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Dialer: dial, DisableIdentity: true, ContextTimeoutEnabled: true, MaxRetries: -1,
-		PoolSize:                 500, // a client that waits for a connection shares timers with other bubbles
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+// client connects to Redis. The function setAway cuts it off from Redis, or ends that.
+func (w *world) client() (db *redis.Client, setAway func(away bool)) {
+	// A client that waits for a connection shares timers with other bubbles.
+	return w.server.Client(redis.Options{MaxRetries: -1, PoolSize: 500})
 }
 
 // set changes what the service does.
@@ -99,39 +94,16 @@ type replica struct {
 	stop func()             // waits for the end of Run
 	pace func(captcha.Type) // is called at each decision
 
-	deaf  atomic.Bool // changes wake nobody
-	mu    sync.Mutex
-	away  bool // the replica does not reach Redis
-	conns []net.Conn
-}
-
-func (r *replica) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.away {
-		return nil, errors.New("away")
-	}
-	conn, err := r.w.server.Dial(ctx, network, address)
-	r.conns = append(r.conns, conn)
-	return conn, err
-}
-
-// setAway cuts the replica off from Redis, or ends that.
-func (r *replica) setAway(away bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.away = away
-	for _, conn := range r.conns {
-		_ = conn.Close()
-	}
-	r.conns = nil
+	deaf    atomic.Bool     // changes wake nobody
+	setAway func(away bool) // cuts the replica off from Redis
 }
 
 // start starts n replicas with the targets of a file.
 func (w *world) start(n int, set *targets.Set) (all []*replica) {
 	for range n {
 		r := &replica{w: w}
-		db := client(r.dial)
+		db, setAway := w.client()
+		r.setAway = setAway
 		changed := func(id captcha.ID) {
 			if !r.deaf.Load() {
 				r.Changed(id)
@@ -140,12 +112,8 @@ func (w *world) start(n int, set *targets.Set) (all []*replica) {
 		r.pool = pool.New(pool.Config{DB: db, Takes: db, Prefix: "p", Replica: rand.Text(), Log: r.log.Logger(), Changed: changed})
 		r.Manager = refill.New(r.pool, r, r.log.Logger())
 		r.Apply(set)
-		ctx, cancel := context.WithCancel(context.Background())
-		var run sync.WaitGroup
-		run.Go(func() { _ = r.pool.Run(ctx, func(int, []string) {}) })
-		run.Go(func() { _ = r.Run(ctx) })
-		r.stop = sync.OnceFunc(func() { cancel(); run.Wait() })
-		w.t.Cleanup(func() { r.stop(); _ = db.Close() })
+		w.t.Cleanup(func() { _ = db.Close() })
+		r.stop = testkit.Run(w.t, r.Run, func(ctx context.Context) error { return r.pool.Run(ctx, func(int, []string) {}) })
 		all = append(all, r)
 	}
 	synctest.Wait()
@@ -284,11 +252,4 @@ func (w *world) commands() (stop func() (scripts, reads int)) {
 		return ""
 	})
 	return func() (int, int) { w.server.SetAnswer(nil); return int(evals.Load()), int(gets.Load()) }
-}
-
-func same[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
 }

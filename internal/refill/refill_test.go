@@ -25,18 +25,18 @@ func TestFilling(t *testing.T) {
 		floor.Min = 4
 		r := w.start(1, file(login, floor))[0]
 		time.Sleep(100 * time.Millisecond)
-		same(t, "orders at once", w.sold(login), 5)
-		same(t, "orders for min", w.sold(floor), 4)
+		testkit.Equal(t, "orders at once", w.sold(login), 5)
+		testkit.Equal(t, "orders for min", w.sold(floor), 4)
 		time.Sleep(21 * second)
-		same(t, "tokens", w.counts(login).Fresh, 5)
-		same(t, "state", w.state(login), "ok")
+		testkit.Equal(t, "tokens", w.counts(login).Fresh, 5)
+		testkit.Equal(t, "state", w.state(login), "ok")
 		for range 3 {
 			if !r.take(login) {
 				t.Error("no token")
 			}
 			before := w.sold(login)
 			time.Sleep(100 * time.Millisecond)
-			same(t, "orders 100 ms after a take", w.sold(login), before+1)
+			testkit.Equal(t, "orders 100 ms after a take", w.sold(login), before+1)
 		}
 		before := w.sold(login)
 		w.set(func() { w.slow = second / 2 })
@@ -44,20 +44,18 @@ func TestFilling(t *testing.T) {
 		time.Sleep(second / 4)
 		r.take(login) // a decision runs
 		time.Sleep(second)
-		same(t, "orders when a change came during a decision", w.sold(login), before+2)
+		testkit.Equal(t, "orders when a change came during a decision", w.sold(login), before+2)
 		w.set(func() { w.slow = 0 })
 		few := 0
 		for range 100 { // tokens are replaced a lead time before they are too old
 			time.Sleep(9700 * time.Millisecond)
 			if c := w.counts(login); c.Fresh < 5 {
 				few++
-			} else if c.Fresh+c.Orders > 10 {
-				t.Errorf("%d tokens and %d orders at a depth of 5", c.Fresh, c.Orders)
+			} else {
+				testkit.AtMost(t, "tokens and orders at a depth of 5", c.Fresh+c.Orders, 10)
 			}
 		}
-		if few > 5 {
-			t.Errorf("fewer than 5 tokens at %d of 100 moments", few)
-		}
+		testkit.AtMost(t, "moments of 100 with fewer than 5 tokens", few, 5)
 	})
 	bubble(t, "three replicas share the work and buy nothing twice", func(t *testing.T, w *world) {
 		var list []targets.Target
@@ -67,7 +65,7 @@ func TestFilling(t *testing.T) {
 		replicas := w.start(3, file(list...))
 		time.Sleep(4 * second)
 		for i, one := range list {
-			same(t, "orders", w.sold(one), 4)
+			testkit.Equal(t, "orders", w.sold(one), 4)
 			list[i].Depth = 9 // of a reload that comes to all at the same moment
 		}
 		for _, r := range replicas {
@@ -75,9 +73,9 @@ func TestFilling(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, one := range list {
-			same(t, "orders after the reload", w.sold(one), 9)
+			testkit.Equal(t, "orders after the reload", w.sold(one), 9)
 		}
-		same(t, "deciders", len(w.buyers), 3)
+		testkit.Equal(t, "deciders", len(w.buyers), 3)
 	})
 	bubble(t, "a replica that takes over plans with the known lead times", func(t *testing.T, w *world) {
 		login := target("login", 1)
@@ -94,7 +92,7 @@ func TestFilling(t *testing.T) {
 		time.Sleep(53 * second)
 		w.start(1, file(login))
 		time.Sleep(100 * time.Millisecond)
-		same(t, "orders", w.sold(login), before+1)
+		testkit.Equal(t, "orders", w.sold(login), before+1)
 	})
 	bubble(t, "a dead replica delays a decision by 2 s", func(t *testing.T, w *world) {
 		login := target("login", 3)
@@ -107,7 +105,7 @@ func TestFilling(t *testing.T) {
 		dead.setAway(true)
 		before := w.sold(login)
 		time.Sleep(3 * second)
-		same(t, "orders", w.sold(login), before+1)
+		testkit.Equal(t, "orders", w.sold(login), before+1)
 	})
 }
 
@@ -135,7 +133,7 @@ func TestLearnedState(t *testing.T) {
 		w.demand(login, second/2, 2*second, first)
 		time.Sleep(second / 2)
 		requests, _, _ := saved()
-		same(t, "requests of the first state", requests, 1)
+		testkit.Equal(t, "requests of the first state", requests, 1)
 		first.setAway(true)
 		next := w.start(2, file(login))
 		time.Sleep(2 * second)
@@ -152,7 +150,7 @@ func TestLearnedState(t *testing.T) {
 		}
 		next[0].stop()
 		requests, _, _ = saved()
-		same(t, "requests of the last state", requests, 39)
+		testkit.Equal(t, "requests of the last state", requests, 39)
 		next[1].setAway(false)
 		time.Sleep(5 * second)
 		next[1].take(login)
@@ -174,14 +172,14 @@ func TestReload(t *testing.T) {
 		added := target("added", 3)
 		r.Apply(file(kept, less, halted, added))
 		time.Sleep(100 * time.Millisecond)
-		same(t, "orders of the added target", w.sold(added), 3)
-		same(t, "orders of the kept target", w.sold(kept), 2)
-		same(t, "state of the halted target", w.state(halted), "paused paused in the configuration file")
+		testkit.Equal(t, "orders of the added target", w.sold(added), 3)
+		testkit.Equal(t, "orders of the kept target", w.sold(kept), 2)
+		testkit.Equal(t, "state of the halted target", w.state(halted), "paused paused in the configuration file")
 		time.Sleep(5 * time.Minute)
-		same(t, "orders of the removed target", w.sold(gone), 2)
-		same(t, "orders of the halted target", w.sold(halted), 2)
-		same(t, "the removed target is due", w.due(gone.ID), false)
-		same(t, "the halted target is due", w.due(halted.ID), false)
+		testkit.Equal(t, "orders of the removed target", w.sold(gone), 2)
+		testkit.Equal(t, "orders of the halted target", w.sold(halted), 2)
+		testkit.Equal(t, "the removed target is due", w.due(gone.ID), false)
+		testkit.Equal(t, "the halted target is due", w.due(halted.ID), false)
 		if c := w.counts(less); c.Fresh < 1 || c.Fresh > 2 {
 			t.Errorf("%d tokens at a depth of 1", c.Fresh)
 		}
@@ -191,12 +189,12 @@ func TestReload(t *testing.T) {
 				owner = s.Owner
 			}
 		}
-		same(t, "owner of the last order", owner, "others")
+		testkit.Equal(t, "owner of the last order", owner, "others")
 		halted.Paused = false
 		r.Apply(file(kept, less, halted, added, gone))
 		time.Sleep(100 * time.Millisecond)
-		same(t, "orders after the end of the pause", w.sold(halted), 4)
-		same(t, "orders of the target that is back", w.sold(gone), 4)
+		testkit.Equal(t, "orders after the end of the pause", w.sold(halted), 4)
+		testkit.Equal(t, "orders of the target that is back", w.sold(gone), 4)
 	})
 	bubble(t, "an old definition places no further order", func(t *testing.T, w *world) {
 		login := target("login", 10)
@@ -209,7 +207,7 @@ func TestReload(t *testing.T) {
 		}
 		r.Apply(file(login))
 		time.Sleep(5 * second)
-		same(t, "orders", w.sold(login), 3)
+		testkit.Equal(t, "orders", w.sold(login), 3)
 	})
 }
 
@@ -226,18 +224,18 @@ func TestPause(t *testing.T) {
 			r[1].take(login)
 		}
 		time.Sleep(58 * second)
-		same(t, "orders during the pause", w.sold(login), 3)
-		same(t, "state", w.state(login), "paused the site is down")
-		same(t, "want", w.status(login).Want, 0)
+		testkit.Equal(t, "orders during the pause", w.sold(login), 3)
+		testkit.Equal(t, "state", w.state(login), "paused the site is down")
+		testkit.Equal(t, "want", w.status(login).Want, 0)
 		time.Sleep(4 * second)
-		same(t, "orders after the end of the pause", w.sold(login), 6)
-		same(t, "state after the pause", w.state(login), "ok")
+		testkit.Equal(t, "orders after the end of the pause", w.sold(login), 6)
+		testkit.Equal(t, "state after the pause", w.state(login), "ok")
 		_ = r[0].pool.Pause(ctx, login.ID, "", 0)
 		time.Sleep(2 * time.Minute)
-		same(t, "tokens in a pause without an end", w.counts(login).Fresh, 0)
+		testkit.Equal(t, "tokens in a pause without an end", w.counts(login).Fresh, 0)
 		_, _ = r[1].pool.Resume(ctx, login.ID)
 		time.Sleep(100 * time.Millisecond)
-		same(t, "orders at once", w.counts(login).Orders, 3)
+		testkit.Equal(t, "orders at once", w.counts(login).Orders, 3)
 	})
 }
 
@@ -251,15 +249,13 @@ func TestThreads(t *testing.T) {
 		r := w.start(2, file(login))
 		time.Sleep(4 * second)
 		for range 50 {
-			same(t, "state", w.state(login), "starved 1 of 1 threads of main in use; raise concurrency")
+			testkit.Equal(t, "state", w.state(login), "starved 1 of 1 threads of main in use; raise concurrency")
 			time.Sleep(second)
 		}
-		if n := w.sold(login); n < 10 {
-			t.Errorf("%d orders in 54 s", n)
-		}
+		testkit.AtLeast(t, "orders in 54 s", w.sold(login), 10)
 		w.set(func() { w.concurrency = 20 })
 		time.Sleep(30 * second)
-		same(t, "state with threads", w.state(login), "ok")
+		testkit.Equal(t, "state with threads", w.state(login), "ok")
 		if n := r[0].log.Count("WARN", "state=starved") + r[1].log.Count("WARN", "state=starved"); n < 1 || n > 2 {
 			t.Errorf("logged %d times", n)
 		}
@@ -272,11 +268,11 @@ func TestThreads(t *testing.T) {
 		}
 		w.start(1, file(list...))
 		time.Sleep(5500 * time.Millisecond)
-		same(t, "orders when one has ended", len(w.orders()), 2)
+		testkit.Equal(t, "orders when one has ended", len(w.orders()), 2)
 		w.set(func() { w.concurrency = 20 })
 		time.Sleep(5 * second)
 		for _, one := range list {
-			same(t, "orders of "+one.Name+" when two have ended", w.sold(one), 1)
+			testkit.Equal(t, "orders of "+one.Name+" when two have ended", w.sold(one), 1)
 		}
 	})
 }
@@ -292,13 +288,11 @@ func TestRedisAway(t *testing.T) {
 		want := w.status(learns).Want
 		w.server.SetDown(true)
 		time.Sleep(2 * time.Minute)
-		if idle := time.Since(r.LastTurn()); idle > 5*second {
-			t.Errorf("the last turn was %v ago", idle)
-		}
+		testkit.AtMost(t, "time since the last turn", time.Since(r.LastTurn()), 5*second)
 		w.server.FlushAll()
 		w.server.SetDown(false)
 		time.Sleep(5 * second)
-		same(t, "orders", w.counts(login).Orders, 3)
+		testkit.Equal(t, "orders", w.counts(login).Orders, 3)
 		r.take(learns)
 		time.Sleep(second)
 		if got := w.status(learns).Want; got < want-2 || got == 0 {
@@ -334,7 +328,7 @@ func TestGuests(t *testing.T) {
 		}
 		ask()
 		ask()
-		same(t, "orders for two callers", w.sold(guest), 2)
+		testkit.Equal(t, "orders for two callers", w.sold(guest), 2)
 		time.Sleep(22 * second)
 		r.deaf.Store(true)
 		ask()
@@ -342,14 +336,12 @@ func TestGuests(t *testing.T) {
 			w.db.ZRem(context.Background(), "{p}:due", string(guest.ID))
 			time.Sleep(second / 2)
 		}
-		same(t, "orders after a lost wake-up", w.sold(guest), 3)
+		testkit.Equal(t, "orders after a lost wake-up", w.sold(guest), 3)
 		for range 3 {
-			if err := <-got; err != nil {
-				t.Error(err)
-			}
+			testkit.NoError(t, <-got)
 		}
 		time.Sleep(10 * second)
-		same(t, "a guest whom nobody needs is due", w.due(guest.ID), false)
+		testkit.Equal(t, "a guest whom nobody needs is due", w.due(guest.ID), false)
 	})
 }
 
@@ -368,12 +360,12 @@ func TestAPanicEndsOneDecision(t *testing.T) {
 		}
 		r.Apply(file(good, bad))
 		time.Sleep(5 * second)
-		same(t, "orders of the other target", w.sold(good), 2)
+		testkit.Equal(t, "orders of the other target", w.sold(good), 2)
 		if n := r.log.Count("panic in a decision"); n < 1 || n > 4 {
 			t.Errorf("logged %d times in 5 s", n)
 		}
 		repaired.Store(true)
 		time.Sleep(35 * second)
-		same(t, "orders of the target after the cause is gone", w.sold(bad), 2)
+		testkit.Equal(t, "orders of the target after the cause is gone", w.sold(bad), 2)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/refill"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // What Redis knows now goes before what the last decision noted. The other tests show what decisions note.
@@ -49,6 +50,6 @@ func TestStatusOf(t *testing.T) {
 		if c.change != nil {
 			c.change(&one)
 		}
-		same(t, name, refill.StatusOf(&one, &c.counts), c.want)
+		testkit.Equal(t, name, refill.StatusOf(&one, &c.counts), c.want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"poold/internal/replicas"
+	"poold/internal/testkit"
 )
 
 // A name tells the version and the start of its replica. The oldest replica comes first, after those without a start.
@@ -21,9 +22,8 @@ func TestList(t *testing.T) {
 	}
 	names := []string{name("v2", began.Add(time.Hour)), name("v1@a", began), "another"}
 	list := replicas.List(names)
-	if got := fmt.Sprint(list[0].ID, " ", list[0].Started.IsZero(), " ", list[1].Version, " ", list[2].Version); got != "another true v1_a v2" {
-		t.Error(got)
-	}
+	testkit.Equal(t, "the list",
+		fmt.Sprint(list[0].ID, " ", list[0].Started.IsZero(), " ", list[1].Version, " ", list[2].Version), "another true v1_a v2")
 	if !list[1].Started.Equal(began) || list[1].String() != list[1].ID+" (host:8080)" || list[0].String() != "another" || list[1].ID == list[2].ID || replicas.List(nil) != nil {
 		t.Errorf("%+v", list)
 	}
@@ -39,25 +39,19 @@ func TestWatch(t *testing.T) {
 			time.Sleep(pass)
 		}
 		var gone []string
-		ctx, cancel := context.WithCancel(t.Context())
 		live.Store(&[]string{"one@v@", "two@v@"})
-		ended := make(chan error)
-		go func() {
-			ended <- replicas.Watch(ctx, func() []string { return *live.Load() }, func(r replicas.Replica) { gone = append(gone, r.ID) })
-		}()
+		stop := testkit.Run(t, func(ctx context.Context) error {
+			return replicas.Watch(ctx, func() []string { return *live.Load() }, func(r replicas.Replica) { gone = append(gone, r.ID) })
+		})
 		time.Sleep(3 * time.Second)
 		setLive(7*time.Second, "one@v@")
 		setLive(3*time.Second, "one@v@", "two@v@")
 		setLive(time.Minute)
 		synctest.Wait()
-		if len(gone) != 0 {
-			t.Errorf("gone %v", gone)
-		}
+		testkit.Equal(t, "replicas gone", len(gone), 0)
 		setLive(3*time.Second, "one@v@", "two@v@")
 		setLive(time.Minute, "one@v@")
-		cancel()
-		if err := <-ended; err != nil || fmt.Sprint(gone) != "[two]" {
-			t.Errorf("gone %v, %v", gone, err)
-		}
+		stop()
+		testkit.Equal(t, "gone", fmt.Sprint(gone), "[two]")
 	})
 }

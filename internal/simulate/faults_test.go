@@ -90,8 +90,6 @@ func TestFaultsAreReported(t *testing.T) {
 		}
 	}
 	for _, more := range []string{"", " --json", " --compare", " --compare --json"} {
-		if err := runTo(t.Context(), fullDisk{}, strings.Fields(demand+more)...); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("a full disk, %s: %v", more, err)
-		}
+		testkit.ErrorIs(t, more, runTo(t.Context(), fullDisk{}, strings.Fields(demand+more)...), syscall.ENOSPC)
 	}
 }

@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"context"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -100,14 +98,12 @@ func TestSimulateBeginsAsTheDaemon(t *testing.T) {
 			args = append(args, "--config", file, "--target", "login")
 		}
 		base, _ := baseOf(t, args...)
-		if got := [2]time.Duration{base.Params.FirstPoll, base.Params.PollInterval}; got != want {
-			t.Errorf("%s: first poll and interval %v, want %v", provider, got, want)
-		}
+		testkit.Equal(t, provider+": first poll and interval",
+			[2]time.Duration{base.Params.FirstPoll, base.Params.PollInterval}, want)
 	}
 }
 
-// A comparison contains each value of miss_cost once, including the target's own value. If a run
-// fails, the comparison returns its error.
+// A comparison contains each value of miss_cost once, including the target's own value.
 func TestComparisonHasEachPriceOnce(t *testing.T) {
 	base, _ := baseOf(t, "--refill", "adaptive", "--depth", "20", "--demand", "poisson:0.1", "--length", "1h")
 	base.Progress = func(float64) {}
@@ -119,19 +115,10 @@ func TestComparisonHasEachPriceOnce(t *testing.T) {
 		for _, r := range rows {
 			if r.Refill == "adaptive" {
 				prices = append(prices, r.MissCost)
-			} else if r.MissCost != 0 {
-				t.Errorf("a fixed depth with miss_cost %g", r.MissCost)
+			} else {
+				testkit.Equal(t, "miss_cost of a fixed depth", r.MissCost, 0)
 			}
 		}
-		if !reflect.DeepEqual(prices, want) {
-			t.Errorf("miss_cost %g: %v, want %v", own, prices, want)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	base, _ = baseOf(t, "--depth", "20", "--demand", "poisson:0.1")
-	base.Progress = func(float64) {}
-	if _, err := compare(ctx, base, price{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a comparison that was interrupted ends with %v", err)
+		testkit.DeepEqual(t, "prices of adaptive targets", prices, want)
 	}
 }

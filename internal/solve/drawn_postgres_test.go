@@ -14,6 +14,7 @@ import (
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/redisdb"
+	"poold/internal/testkit"
 )
 
 // storyClock is a schema of SQL functions for the current time. They read Unix milliseconds from a sequence that a
@@ -42,13 +43,9 @@ func TestDrawnStoriesInPostgres(t *testing.T) {
 func inPostgres(t *testing.T, r *drawnReplica, address string) (s claims.Store, stop func()) {
 	t.Helper()
 	db, err := postgres.Open(address, postgres.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
-	if err := db.Migrate(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.Migrate(context.Background()))
 	return &clockedStore{claims.InPostgres(db, "story"), db, &r.dead}, db.Close
 }
 

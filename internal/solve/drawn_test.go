@@ -29,6 +29,7 @@ import (
 	"poold/internal/solve"
 	. "poold/internal/solve/solvetest"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // drawnStories is the number of random stories, and firstStory is the seed of the first one. Example:
@@ -157,9 +158,7 @@ func (s *drawnStory) start() {
 	r := &drawnReplica{s: s}
 	var err error
 	r.db, err = redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Log: log, Dial: s.Dial, Probe: time.Minute})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 	var manager *refill.Manager
 	r.pool = pool.New(pool.Config{DB: r.db.Hot, Takes: r.db.Hot, Prefix: "p", Replica: fmt.Sprintf("%p", r), Log: log, Changed: func(id captcha.ID) { manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "none", Sink: true, Observer: nobody{}, Log: log})
@@ -290,9 +289,7 @@ func (s *drawnStory) serve(token pool.Token, ask solve.Request, key string) {
 		if token.Source != solve.FromShared {
 			s.buyers[token.Value]++
 		}
-		if s.buyers[token.Value] > 1 {
-			s.t.Errorf("%s was bought twice", token.Value)
-		}
+		testkit.AtMost(s.t, "times that "+token.Value+" was bought", s.buyers[token.Value], 1)
 	case key != "":
 		holder = "key " + key
 		if before := s.byKey[key]; before.Value != token.Value && time.Until(before.Dies) > 2*mostAhead {
@@ -317,9 +314,7 @@ func (s *drawnStory) settle() {
 func (s *drawnStory) check() {
 	ctx := context.Background()
 	totals, err := s.living[0].pool.Totals(ctx)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 	stock := totals.Guests
 	f, sold := stock.Counters, len(s.tasks)
 	out := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded
@@ -328,15 +323,11 @@ func (s *drawnStory) check() {
 		s.t.Errorf("%d tasks; %d bought and %d ways out, %d orders and %d tickets: %+v", sold, f.Bought, out, stock.Orders, stock.Waiting, f)
 	}
 	rows, err := s.living[0].db.Slow.XRange(ctx, "{p}:outbox:ends", "-", "+").Result()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.NoError(s.t, err)
 	solved, ends, orders := map[string]bool{}, map[string]int64{}, map[string]string{}
 	for _, row := range rows {
 		var p purchase.Purchase
-		if err := json.Unmarshal([]byte(fmt.Sprint(row.Values["row"])), &p); err != nil {
-			s.t.Fatal(err)
-		}
+		testkit.NoError(s.t, json.Unmarshal([]byte(fmt.Sprint(row.Values["row"])), &p))
 		kind := fmt.Sprint(row.Values["kind"])
 		for _, name := range []string{"order " + p.Order, "task " + p.Task} {
 			if before, twice := orders[name]; twice && name != "task " {

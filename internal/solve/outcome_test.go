@@ -3,13 +3,13 @@ package solve
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"poold/internal/claims"
 	"poold/internal/pool"
+	"poold/internal/testkit"
 )
 
 // A shared token is handed out only while it outlives the caller's margin, even if the store still
@@ -54,9 +54,7 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 			if outage := (*pool.FailedError)(nil); errors.As(got.err, &outage) && !outage.Until.IsZero() {
 				outage.Until = outage.Until.Local() // of the test's times
 			}
-			if !reflect.DeepEqual(got.err, c.want) {
-				t.Errorf("%s: %#v, want %#v", name, got.err, c.want)
-			}
+			testkit.DeepEqual(t, name, got.err, c.want)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	"poold/internal/redisdb/redistest"
 	"poold/internal/solve"
 	. "poold/internal/solve/solvetest"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -275,9 +275,8 @@ var stories = []struct {
 			w.Set(func(w *World) { w.NoProvider = errors.New("no provider") })
 			list := collect(ask(a, time.Minute))
 			w.Set(func(w *World) { w.NoProvider = nil })
-			if _, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeAccount, "no money", 20*time.Second, 0); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeAccount, "no money", 20*time.Second, 0)
+			testkit.NoError(t, err)
 			return append(list, collect(ask(b, time.Minute))...)
 		},
 		want: []string{"outage: no provider after 0s", "outage: no money after 0s"},
@@ -286,9 +285,8 @@ var stories = []struct {
 		name: "callers wait for the end of a short outage, and for permits", sold: 2,
 		play: func(t *testing.T, w *World, a, b *Replica) []string {
 			w.Set(func(w *World) { w.Concurrency = 1 })
-			if _, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeOutage, "no answer", 2*time.Second, 0); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Pool.Brake(t.Context(), "main.k", pool.BrakeOutage, "no answer", 2*time.Second, 0)
+			testkit.NoError(t, err)
 			return timeless(collect(ask(a, time.Minute), ask(a, time.Minute)))
 		},
 		want: []string{"token 1 (solve)", "token 2 (solve)"},
@@ -296,9 +294,8 @@ var stories = []struct {
 	{
 		name: "callers wait for a service that has no capacity", sold: 1,
 		play: func(t *testing.T, _ *World, a, b *Replica) []string {
-			if _, err := b.Pool.Brake(t.Context(), "main.k", string(pool.Busy), "no slot", 6*time.Second, 0); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.Pool.Brake(t.Context(), "main.k", string(pool.Busy), "no slot", 6*time.Second, 0)
+			testkit.NoError(t, err)
 			return timeless(collect(ask(a, time.Minute)))
 		},
 		want: []string{"token 1 (solve)"},
@@ -584,24 +581,16 @@ func TestStories(t *testing.T) {
 				w.Wrap = newIcebox
 				a, b := w.Start(), w.Start()
 				got := s.play(t, w, a, b)
-				if strings.Join(got, "\n") != strings.Join(s.want, "\n") {
-					t.Errorf("the callers got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(s.want, "\n\t"))
-				}
-				if w.Sold() != s.sold {
-					t.Errorf("%d orders, want %d", w.Sold(), s.sold)
-				}
+				testkit.Equal(t, "the answers", strings.Join(got, "\n\t"), strings.Join(s.want, "\n\t"))
+				testkit.Equal(t, "orders", w.Sold(), s.sold)
 				c, err := b.Pool.Look(t.Context(), pool.Query{ID: pool.Guests})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				n := c.Counters
 				counts := fmt.Sprint(n.Hits, n.Waited, n.Missed, n.Left, n.Replays, n.RefusedRequests)
 				if s.counts != "" && counts != s.counts {
 					t.Errorf("hits, waited, missed, left, replays, refused: %s, want %s", counts, s.counts)
 				}
-				if a.Guests()+b.Guests() > 0 {
-					t.Error("a guest without callers is still known to a refiller")
-				}
+				testkit.Equal(t, "guests without callers that are still known to a refiller", a.Guests()+b.Guests(), 0)
 			})
 		})
 	}
@@ -610,9 +599,7 @@ func TestStories(t *testing.T) {
 // saved returns the savings of the day.
 func saved(t *testing.T, r *Replica) map[pool.SavingsSource]int64 {
 	totals, err := r.Pool.Totals(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return totals.Savings[0].BySource
 }
 
@@ -630,8 +617,6 @@ func TestSavings(t *testing.T) {
 		collect(ask(a, time.Minute))
 		after(2 * time.Second)
 		want := map[pool.SavingsSource]int64{pool.SavedSolve: 1, pool.SavedReplay: 1, pool.SavedMissed: 1, pool.SavedPool: 1, pool.SavedRefused: 1}
-		if got := saved(t, a); !maps.Equal(got, want) {
-			t.Errorf("counted %v, want %v", got, want)
-		}
+		testkit.DeepEqual(t, "counted", saved(t, a), want)
 	})
 }

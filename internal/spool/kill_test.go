@@ -82,9 +82,7 @@ func TestLettersSurviveAKill(t *testing.T) {
 			}
 			delete(stored, l.Order)
 		}
-		if len(stored) > 0 {
-			t.Errorf("%d acknowledged letters are gone", len(stored))
-		}
+		testkit.Equal(t, "acknowledged letters that are gone", len(stored), 0)
 		if files, _ := filepath.Glob(s.path("*")); len(files) != len(found) {
 			t.Errorf("%d letters in %d files", len(found), len(files))
 		}

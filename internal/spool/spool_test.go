@@ -96,9 +96,7 @@ func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	if err := later.Each(func(l Letter) bool {
 		n++
 		for _, order := range []string{l.Order, l.Order, letter(2).Order, "never heard of"} {
-			if err := later.Remove(order); err != nil {
-				t.Error(err)
-			}
+			testkit.NoError(t, later.Remove(order))
 		}
 		later.mustKeep(t, letter(9))
 		return true
@@ -135,12 +133,8 @@ func TestBadFiles(t *testing.T) {
 		if want := name + ": not a dead letter"; !errors.Is(err, ErrBad) || err.Error() != want {
 			t.Errorf("%s: told %v, want %s", what, err, want)
 		}
-		if !slices.Equal(got, []Letter{letter(0), letter(2)}) {
-			t.Errorf("%s: each gave %+v", what, got)
-		}
-		if s.Count() != 3 {
-			t.Errorf("%s: counted %d", what, s.Count())
-		}
+		testkit.DeepEqual(t, what, got, []Letter{letter(0), letter(2)})
+		testkit.Equal(t, what+": letters", s.Count(), 3)
 		s.mustKeep(t, l)
 		s.wantAll(t, what, letter(0), l, letter(2))
 	}
@@ -221,9 +215,7 @@ func TestDiskErrorsLoseNothing(t *testing.T) {
 	} {
 		var err error
 		testkit.WithFullDisk(t, func() { err = call() })
-		if !errors.Is(err, syscall.EFBIG) {
-			t.Errorf("%s: %v", what, err)
-		}
+		testkit.ErrorIs(t, what, err, syscall.EFBIG)
 		s.wantAll(t, what, letter(1))
 	}
 	blocked := New(filepath.Join(s.file(letter(1)), "letters"))
@@ -264,7 +256,5 @@ func TestAListShowsNoSecret(t *testing.T) {
 		`"arrived":"2026-01-02T03:04:06.678Z","age_s":91,"until":"2026-01-02T03:05:06.678Z"},` +
 		`{"order":"order-2.0123abcd","provider":"one","task":"t2","kind":"error","code":"\u003cERROR\u003e` + strings.Repeat("x", 93) +
 		`","arrived":"2026-01-02T03:04:07.678Z","age_s":90,"until":"2026-01-02T03:05:07.678Z"}]`
-	if string(text) != want {
-		t.Errorf("shown %s\nwant  %s", text, want)
-	}
+	testkit.Equal(t, "shown", string(text), want)
 }

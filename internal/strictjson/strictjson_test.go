@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"poold/internal/strictjson"
+	"poold/internal/testkit"
 )
 
 func TestFaultsAreNamed(t *testing.T) {
@@ -49,9 +50,7 @@ func TestFaultsAreNamed(t *testing.T) {
 
 // If a value has no JSON form, Encode panics with the cause and does not return an empty text.
 func TestEncodeRefusesValuesWithoutAJSONForm(t *testing.T) {
-	if got := string(strictjson.Encode(map[string]any{"a": 1.5, "b": "<"})); got != `{"a":1.5,"b":"\u003c"}` {
-		t.Errorf("%s", got)
-	}
+	testkit.Equal(t, "encoded", string(strictjson.Encode(map[string]any{"a": 1.5, "b": "<"})), `{"a":1.5,"b":"\u003c"}`)
 	for _, v := range []any{math.NaN(), map[string]any{"a": make(chan int)}} {
 		func() {
 			defer func() {

@@ -1,7 +1,6 @@
 package systemd_test
 
 import (
-	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,9 +18,7 @@ import (
 func listen(t *testing.T, name string) *net.UnixConn {
 	t.Helper()
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	return socket
 }
@@ -29,9 +26,7 @@ func listen(t *testing.T, name string) *net.UnixConn {
 // next returns the next message, or "" if none comes within the given time.
 func next(t *testing.T, socket *net.UnixConn, within time.Duration) string {
 	t.Helper()
-	if err := socket.SetReadDeadline(time.Now().Add(within)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, socket.SetReadDeadline(time.Now().Add(within)))
 	message := make([]byte, 4096)
 	n, err := socket.Read(message)
 	if err != nil {
@@ -72,20 +67,6 @@ func environment(t *testing.T, variables ...string) {
 	}
 }
 
-// run runs a part of a Notifier until the test ends.
-func run(t *testing.T, part func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- part(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // A start, a reload and a stop send the states in this order.
 func TestStates(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
@@ -100,12 +81,8 @@ func TestStates(t *testing.T) {
 	n.Stopping()
 	want(t, socket, "STOPPING=1")
 	n.Reload(func() {})
-	if late := next(t, socket, 20*time.Millisecond); late != "" {
-		t.Errorf("%q after STOPPING", late)
-	}
-	if text := log.String(); text != "" {
-		t.Errorf("logged %s", text)
-	}
+	testkit.Equal(t, "a message after STOPPING", next(t, socket, 20*time.Millisecond), "")
+	testkit.Equal(t, "logged", log.String(), "")
 }
 
 // The keep-alive comes twice per interval while the main loop turns, stops when the loop hangs, and
@@ -118,7 +95,7 @@ func TestWatchdog(t *testing.T) {
 	environment(t, "NOTIFY_SOCKET="+name, "WATCHDOG_USEC=200000", "WATCHDOG_PID="+strconv.Itoa(os.Getpid()))
 	n := systemd.New(log.Logger())
 	var hungSince atomic.Int64 // Unix ns; 0 = the loop turns
-	run(t, n.KeepAlive(func() time.Time {
+	testkit.Run(t, n.KeepAlive(func() time.Time {
 		if at := hungSince.Load(); at != 0 {
 			return time.Unix(0, at)
 		}
@@ -129,16 +106,12 @@ func TestWatchdog(t *testing.T) {
 	for range 4 {
 		want(t, socket, "WATCHDOG=1")
 	}
-	if took := time.Since(began); took > 3*interval {
-		t.Errorf("four keep-alives took %v of an interval of %v", took, interval)
-	}
+	testkit.AtMost(t, "time of four keep-alives", time.Since(began), 3*interval)
 	hungSince.Store(time.Now().UnixNano())
 	for end := time.Now().Add(2 * interval); time.Now().Before(end); {
 		next(t, socket, time.Until(end)) // the loop turned a moment ago
 	}
-	if message := next(t, socket, 2*interval); message != "" {
-		t.Errorf("the loop hangs, and systemd gets %q", message)
-	}
+	testkit.Equal(t, "a message while the loop hangs", next(t, socket, 2*interval), "")
 	n.Stopping()
 	want(t, socket, "STOPPING=1")
 	want(t, socket, "WATCHDOG=1")

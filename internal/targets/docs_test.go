@@ -449,17 +449,13 @@ func TestDocsAgreeWithTheCode(t *testing.T) {
 					} else if d, is := v.Interface().(time.Duration); is {
 						got = regexp.MustCompile(`([hm])(0m)?0s$`).ReplaceAllString(d.String(), "$1") // 24h, not 24h0m0s
 					}
-					if got != preset {
-						t.Errorf("%s.%s has the default %s, the comment says %s", kind, k.name, got, preset)
-					}
+					testkit.Equal(t, fmt.Sprintf("the default in the comment of %s.%s", kind, k.name), preset, got)
 					break
 				}
 			}
 		}
 	}
-	if checked < 80 {
-		t.Errorf("only %d phrases were checked", checked)
-	}
+	testkit.AtLeast(t, "phrases that were checked", checked, 80)
 }
 
 // beyond returns a value that is a little below or above a number or a duration.
@@ -521,9 +517,7 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 		"history-keep history-none history-postgres listen-without-keys listen no-owner providers-no-key redis-addresses redis-cluster-db redis-comma " +
 		"redis-db redis-parameter redis-embedded-sentinel redis-empty redis-host redis-mixed redis-scheme redis-unix-sentinel redis-unix simulated-beside keys of one caller invisible characters methods and short keys" +
 		" redis-sentinel-password-without-sentinels redis-sentinel-user-without-password redis-certificates-without-tls redis-certificate-without-key"
-	if got := strings.Join(taken, " "); got != want {
-		t.Errorf("the schema takes these bad files:\n%s\nwant\n%s", got, want)
-	}
+	testkit.Equal(t, "bad files that the schema takes", strings.Join(taken, " "), want)
 }
 
 // The schema accepts every example of pools.yaml in README and docs. An example with some sections

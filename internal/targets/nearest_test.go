@@ -3,6 +3,8 @@ package targets
 import (
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 func TestNearestFindsTheMeantWord(t *testing.T) {
@@ -13,8 +15,6 @@ func TestNearestFindsTheMeantWord(t *testing.T) {
 		"staging-lgoin": "staging-login", "Staging_Login": "staging-login", "staging": "staging-login", "stagin-singup": "staging-signup",
 		"\x1b[31mdepth": "", strings.Repeat("depth", 2000): "",
 	} {
-		if got := Nearest(word, known); got != want {
-			t.Errorf("%.40q: %q, want %q", word, got, want)
-		}
+		testkit.Equal(t, "near "+word, Nearest(word, known), want)
 	}
 }

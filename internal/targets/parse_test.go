@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -76,9 +75,7 @@ func TestParseResolvesEveryKey(t *testing.T) {
 		}
 		for _, target := range set.Targets {
 			fmt.Fprintf(&text, "target %+v\n", target)
-			if target.ID != target.Identity.ID() {
-				t.Errorf("%s has the identity %s", target.Name, target.ID)
-			}
+			testkit.Equal(t, "the identity of "+target.Name, target.ID, target.Identity.ID())
 		}
 		if name != "testdata/good-full.yaml" {
 			continue
@@ -172,9 +169,7 @@ func TestMissingKeysAreInherited(t *testing.T) {
 		{withProviderKeys("price_per_1000: 0"), price, Prices{}},
 		{withProviderKeys("price_per_1000: {turnstile: 1.2, geetest_v4: '${PRICE:-4}'}"), price, Prices{-1, -1, -1, 1.2, -1, 4, -1}},
 	} {
-		if got := tc.show(mustParse(t, tc.text, References{})); !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("%+v, want %+v of\n%s", got, tc.want, tc.text)
-		}
+		testkit.DeepEqual(t, tc.text, tc.show(mustParse(t, tc.text, References{})), tc.want)
 	}
 }
 

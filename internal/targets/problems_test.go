@@ -113,7 +113,6 @@ func TestProblemsAreCapped(t *testing.T) {
 	if !errors.As(err, &problems) || len(problems) != 201 {
 		t.Fatalf("%d problems", len(problems))
 	}
-	if got, want := problems[200].String(), fmt.Sprintf("pools.yaml:%d: and 600 more problems", problems[199].Line+1); got != want {
-		t.Errorf("the last one says %q, want %q", got, want)
-	}
+	testkit.Equal(t, "the last one",
+		problems[200].String(), fmt.Sprintf("pools.yaml:%d: and 600 more problems", problems[199].Line+1))
 }

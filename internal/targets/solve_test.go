@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -103,9 +104,7 @@ func TestAllowsChecksPicturesAndSiteKeys(t *testing.T) {
 			if err := s.Allows(tc.id); err != nil {
 				named, _, _ = strings.Cut(err.Error(), ":")
 			}
-			if named != want {
-				t.Errorf("%+v: names %q, want %q", tc.id, named, want)
-			}
+			testkit.Equal(t, fmt.Sprintf("names of %+v", tc.id), named, want)
 		}
 	}
 }

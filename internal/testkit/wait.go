@@ -34,3 +34,15 @@ func InASecond(t testing.TB, do func()) {
 	}
 	t.Errorf("took %v", took)
 }
+
+// Receive returns the next value of a channel. It fails the test if there is none within the limit. The argument `what`
+// describes the value in the failure message.
+func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-time.After(limit):
+		t.Fatalf("waited %v for %s in vain", limit, what)
+	}
+	return value
+}

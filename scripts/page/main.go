@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,25 +15,19 @@ import (
 )
 
 func main() {
-	var s shot
-	flag.Int64Var(&s.width, "width", 1280, "`pixels` of the viewport")
-	flag.Int64Var(&s.height, "height", 900, "`pixels` of the viewport")
-	flag.StringVar(&s.scheme, "scheme", "light", "color scheme: light or dark")
-	flag.BoolVar(&s.scriptless, "scriptless", false, "the page runs no scripts of its own")
+	width := flag.Int64("width", 1280, "`pixels` of the viewport")
+	height := flag.Int64("height", 900, "`pixels` of the viewport")
+	scheme := flag.String("scheme", "light", "color scheme: light or dark")
+	scriptless := flag.Bool("scriptless", false, "the page runs no scripts of its own")
 	flag.Parse()
-	if err := s.take(flag.Arg(0), flag.Arg(1)); err != nil {
+	look := func(p *browsertest.Page) error { return p.Look(*width, *height, 1, *scheme) }
+	if err := take(flag.Arg(0), flag.Arg(1), *scriptless, look); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", flag.Arg(1), err)
 		os.Exit(1)
 	}
 }
 
-type shot struct {
-	width, height int64
-	scheme        string
-	scriptless    bool
-}
-
-func (s *shot) take(url, file string) error {
+func take(url, file string, scriptless bool, look func(*browsertest.Page) error) error {
 	browser, stop, err := browsertest.Start(context.Background())
 	if err != nil {
 		return err
@@ -43,14 +38,11 @@ func (s *shot) take(url, file string) error {
 		return err
 	}
 	defer closing()
-	err = page.Look(s.width, s.height, 1, s.scheme)
-	if err == nil && s.scriptless {
-		err = page.DisableScripts()
+	err = look(page)
+	if scriptless {
+		err = errors.Join(err, page.DisableScripts())
 	}
-	if err == nil {
-		err = page.Visit(url)
-	}
-	if err != nil {
+	if err = errors.Join(err, page.Visit(url)); err != nil {
 		return err
 	}
 	time.Sleep(time.Second)

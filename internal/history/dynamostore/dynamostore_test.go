@@ -216,9 +216,7 @@ func TestActiveOrders(t *testing.T) {
 		for _, r := range slices.Backward(want) {
 			wanted = append(wanted, fmt.Sprint(key{"ACTIVE#" + r.ID, "TASK"}, float64(r.At.Add(10*time.Minute).Unix())))
 		}
-		if !slices.Equal(got, wanted) {
-			t.Errorf("active are %v, want %v", got, wanted)
-		}
+		testkit.DeepEqual(t, "active orders", got, wanted)
 	}
 	mustAppend(t, s, append(all[:2:2], purchase(9, now.Add(-11*time.Minute)))...)
 	active(all[:2]...)
@@ -246,9 +244,8 @@ func TestItemsThatNeverShow(t *testing.T) {
 		}
 	}
 	for _, i := range change {
-		if _, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.table, Item: marshal(i)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &s.table, Item: marshal(i)})
+		testkit.NoError(t, err)
 	}
 	for by, value := range map[history.By]string{history.BySite: site, history.ByKey: "ci"} {
 		if page, err := s.Find(t.Context(), history.Query{By: by, Value: value, Limit: 1}); err != nil || len(page.Rows) > 0 || page.More {

@@ -44,9 +44,7 @@ func TestBusyServiceIsAskedAgain(t *testing.T) {
 			rows := orders(yesterday(), 20)
 			mustAppend(t, s, rows...)
 			checkAll(t, s, rows)
-			if n := proxy.Requests("TransactWriteItems"); n != times+1 {
-				t.Errorf("%d transactions, want %d", n, times+1)
-			}
+			testkit.Equal(t, "transactions", proxy.Requests("TransactWriteItems"), times+1)
 		})
 	}
 }
@@ -124,20 +122,14 @@ func TestPermissions(t *testing.T) {
 	})
 	needs := func(want string) {
 		t.Helper()
-		if got := fmt.Sprint(slices.Sorted(maps.Keys(asked))); got != want {
-			t.Errorf("needed are %s, want %s", got, want)
-		}
+		testkit.Equal(t, "needed", fmt.Sprint(slices.Sorted(maps.Keys(asked))), want)
 		clear(asked)
 	}
 	rows := orders(yesterday(), 1)
 	mustAppend(t, s, append(rows, purchase(1, time.Now()))...)
 	checkAll(t, s, rows)
-	if err := s.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.NoError(t, s.Check(t.Context()))
 	needs("[DeleteItem DescribeTable DescribeTimeToLive PutItem Query UpdateItem]")
-	if err := openStore(t, Options{Table: "fresh", Endpoint: proxy.URL}).Init(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.NoError(t, openStore(t, Options{Table: "fresh", Endpoint: proxy.URL}).Init(t.Context()))
 	needs("[CreateTable DescribeTable DescribeTimeToLive UpdateTimeToLive]")
 }

@@ -14,9 +14,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// missing is the error message on a machine that lacks the emulator.
-const missing = "the emulator of DynamoDB, dynoxide, is not on this machine (scripts/test installs it)"
-
 // Secret is the secret key that Credentials sets. It is long and rare, so that a test can search errors
 // for it.
 const Secret = "canary-51c0ffee7d"
@@ -31,35 +28,14 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	port := strconv.Itoa(testkit.FreePort(t))
 	address := net.JoinHostPort("127.0.0.1", port)
-	s := &Server{URL: "http://" + address}
-	process := exec.Command(program(t), "serve", "--host", "127.0.0.1", "--port", port)
-	var output testkit.Log
-	process.Stdout, process.Stderr = &output, &output
-	if err := process.Start(); err != nil {
-		t.Fatalf("%s: %v", missing, err)
-	}
-	exited := make(chan struct{})
-	go func() {
-		_ = process.Wait()
-		close(exited)
-	}()
-	t.Cleanup(func() {
-		_ = process.Process.Kill()
-		<-exited
-	})
-	testkit.Within(t, 2*time.Minute, "the emulator of DynamoDB", func() bool {
-		select {
-		case <-exited:
-			t.Fatalf("the emulator of DynamoDB ended:\n%s", output.String())
-		default:
-		}
+	testkit.Daemon(t, exec.Command(program(t), "serve", "--host", "127.0.0.1", "--port", port), func() bool {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err == nil {
 			_ = conn.Close()
 		}
 		return err == nil
 	})
-	return s
+	return &Server{URL: "http://" + address}
 }
 
 // Credentials sets credentials that any emulator accepts, and hides other credentials of this machine from the SDK. The
@@ -94,7 +70,7 @@ func program(t testing.TB) string {
 	}
 	path, err := exec.LookPath(filepath.Join(filepath.SplitList(build.Default.GOPATH)[0], "bin", name))
 	if err != nil {
-		t.Fatal(missing)
+		t.Fatal("the emulator of DynamoDB, dynoxide, is not on this machine (scripts/test installs it)")
 	}
 	return path
 }

@@ -45,7 +45,7 @@ func testSuite(t *testing.T, server *postgrestest.Server) {
 		var stops []func()
 		for _, db := range []*postgres.DB{one.db, two.db} {
 			s := New(db, orders, handouts)
-			stops = append(stops, postgrestest.Run(t, func(ctx context.Context) error {
+			stops = append(stops, testkit.Run(t, func(ctx context.Context) error {
 				db.Sweep(ctx, 20*time.Millisecond, s.forget)
 				return nil
 			}))
@@ -54,9 +54,8 @@ func testSuite(t *testing.T, server *postgrestest.Server) {
 		stop = func() { stops[0](); stops[1]() }
 		return replicas
 	})
-	if n := server.SQL(t, address, "select deadlocks from pg_stat_database where datname = current_database()"); n != "0" {
-		t.Errorf("%s deadlocks", n)
-	}
+	testkit.Equal(t, "deadlocks",
+		server.SQL(t, address, "select deadlocks from pg_stat_database where datname = current_database()"), "0")
 }
 
 // Rows are sorted by the bytes of their IDs, even if the database sorts texts by the rules of a language.
@@ -104,9 +103,8 @@ func testExpiredRows(t *testing.T, server *postgrestest.Server) {
 			union all select scope, count(distinct day) from captcha_days group by scope order by 1`); got != "handout|7\nkey|7\norder|2\ntarget|2\ntype|2" {
 		t.Errorf("left are %s", got)
 	}
-	if n := server.SQL(t, address, "select max(n) from deletions"); n != fmt.Sprint(mostDeleted) {
-		t.Errorf("%s rows in a batch", n)
-	}
+	testkit.Equal(t, "rows of the largest batch",
+		server.SQL(t, address, "select max(n) from deletions"), fmt.Sprint(mostDeleted))
 }
 
 // Two replicas append the same rows while connections break in the middle of batches and the replies to commits are
@@ -145,9 +143,7 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 	close(stop)
 	senders.Wait()
 	const sums = `select (select count(*) from captcha_history), scope, sum(n) from captcha_days group by scope order by 2`
-	if got := server.SQL(t, address, sums); got != "1000|key|500\n1000|target|500\n1000|type|500" {
-		t.Errorf("sums %s", got)
-	}
+	testkit.Equal(t, "sums", server.SQL(t, address, sums), "1000|key|500\n1000|target|500\n1000|type|500")
 }
 
 // While the server is away, each call fails with a history.ErrDown that gives the reason, without a part of the address.

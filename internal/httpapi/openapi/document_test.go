@@ -17,12 +17,9 @@ import (
 func TestDocumentIsValidOpenAPI(t *testing.T) {
 	document, err := openapi3.NewLoader().LoadFromData(openapi.Served())
 	testkit.NoError(t, err)
-	if document.OpenAPI != "3.1.0" || strings.Contains(string(openapi.Served()), "Properties: false") {
-		t.Errorf("openapi: %s", document.OpenAPI)
-	}
-	if err := document.Validate(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, "version", document.OpenAPI, "3.1.0")
+	testkit.Equal(t, "bans of further members", strings.Count(string(openapi.Served()), "Properties: false"), 0)
+	testkit.NoError(t, document.Validate(t.Context()))
 }
 
 // The request to /solve of each type has each field of the type.
@@ -48,7 +45,5 @@ func TestSolvesHaveTheFieldsOfTheirType(t *testing.T) {
 			}
 		}
 	}
-	if found != len(captcha.Kinds) {
-		t.Errorf("%d of %d types have a request", found, len(captcha.Kinds))
-	}
+	testkit.Equal(t, "types with a request", found, len(captcha.Kinds))
 }

@@ -61,9 +61,7 @@ func TestPageShowsTheDocument(t *testing.T) {
 		t.Errorf("alarms without cause:\n%s", text)
 	}
 	forbidden := regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|style=|\son\w+=|javascript:|https?://[^,<]*"`)
-	if found := forbidden.FindString(page.String()); found != "" {
-		t.Errorf("the page holds %q", found)
-	}
+	testkit.Equal(t, "forbidden in the page", forbidden.FindString(page.String()), "")
 	v.Ready, v.Config.OK, v.Alarms = false, false, []string{"Redis does not answer: nothing is bought"}
 	shows("The configuration file was not applied", "not ready", "Redis does not answer: nothing is bought")
 }
@@ -112,9 +110,7 @@ func TestWords(t *testing.T) {
 		{money("$", 0.024), "$0.0240"}, {money("EUR", status.Money(1_234_500_000_000)), "1,234.50 EUR"}, {money("", 0.0), "0"}, {money("", 0.0000123), "0.000012"}, {money("$", &balance), "$12.50"},
 		{money("$", history.MoneyUnknown), "no price"}, {money("$", nothing), "unknown"}, {money("$", nil), "unknown"},
 	} {
-		if c.got != c.want {
-			t.Errorf("%q, want %q", c.got, c.want)
-		}
+		testkit.Equal(t, "a word", c.got, c.want)
 	}
 }
 
@@ -145,9 +141,8 @@ func TestChartsHaveTheLastPeriods(t *testing.T) {
 	c := draw("2026-01-02T03:04:05.678Z", 4, time.Minute, []status.TargetPeriod{
 		counts("2026-01-02T03:00:00Z", 100, 0), counts("2026-01-02T03:01:00Z", 5, 0), counts("2026-01-02T03:03:00Z", 8, 2), counts("2026-01-02T03:04:00Z", 8, 2),
 	})
-	if want := (Chart{Width: 4, Height: 20, All: "M0 20H0V10H1V20H2V0H4V20z", Hits: "M0 20H0V10H1V20H2V4H4V20z", Most: 10}); c != want {
-		t.Errorf("%+v, want %+v", c, want)
-	}
+	testkit.Equal(t, "the chart",
+		c, Chart{Width: 4, Height: 20, All: "M0 20H0V10H1V20H2V0H4V20z", Hits: "M0 20H0V10H1V20H2V4H4V20z", Most: 10})
 }
 
 // TestListIsSortedAndCut: problems come first unless the query asks for another order; a page has a part of the rows.
@@ -165,9 +160,7 @@ func TestListIsSortedAndCut(t *testing.T) {
 		for _, r := range v.List().Rows {
 			got += r.Name
 		}
-		if got != want {
-			t.Errorf("%q: %s, want %s", query, got, want)
-		}
+		testkit.Equal(t, query, got, want)
 	}
 	v := View{Document: &status.Document{Targets: make([]status.Target, 2*rowsOnPage+1)}, Query: Query{"page": {"2"}}}
 	if l := v.List(); l.From != rowsOnPage+1 || l.To != 2*rowsOnPage || l.Previous != 1 || l.Following != 3 {

@@ -1,9 +1,7 @@
 package postgrestest
 
 import (
-	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -38,24 +36,6 @@ func (s *Server) Outages(t *testing.T) map[string]Outage {
 		"killed": {func() { s.Kill(t) }, up},
 		"silent": {s.Freeze, s.Thaw},
 	}
-}
-
-// Run runs the function run in the background until stop is called or the test ends.
-func Run(t testing.TB, run func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := run(ctx); err != nil {
-			t.Errorf("running: %v", err)
-		}
-	})
-	stop = func() {
-		cancel()
-		group.Wait()
-	}
-	t.Cleanup(stop)
-	return stop
 }
 
 // Hidden checks that a text contains no part of a server's address.

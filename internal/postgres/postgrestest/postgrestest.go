@@ -48,12 +48,9 @@ type Server struct {
 // Start creates a server and starts it.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{bin: programs(t), Port: testkit.FreePort(t)}
-	var err error
-	// The server may run as another user, which cannot access t.TempDir.
-	if s.dir, err = os.MkdirTemp("", "postgrestest"); err != nil {
-		t.Fatal(err)
-	}
+	dir, err := os.MkdirTemp("", "postgrestest") // the server may run as another user, which cannot access t.TempDir
+	testkit.NoError(t, err)
+	s := &Server{bin: programs(t), dir: dir, Port: testkit.FreePort(t)}
 	t.Cleanup(func() {
 		s.Stop(t) // kill -9 would leave the shared memory of the processes behind
 		_ = os.RemoveAll(s.dir)
@@ -149,11 +146,7 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	pid := s.process.Process.Pid
 	_ = syscall.Kill(pid, signal)
 	s.Thaw()
-	for deadline := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("postgres does not end")
-		}
-	}
+	testkit.Within(t, patience, "postgres to end", func() bool { return syscall.Kill(pid, 0) != nil })
 	s.process = nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // The caller sees each fault on a real connection. The table states whether the task was bought.
@@ -48,8 +50,8 @@ func TestFaultsOnTheWire(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			totals := s.Totals()
-			want(t, "sold", totals.Submitted, c.sold)
-			want(t, "refused", totals.Refused, 1-c.sold)
+			testkit.Equal(t, "sold", totals.Submitted, c.sold)
+			testkit.Equal(t, "refused", totals.Refused, 1-c.sold)
 		})
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -123,13 +125,6 @@ func orderTask(t *testing.T, s *Service, body string) string {
 	return strconv.FormatInt(int64(id), 10)
 }
 
-func want[T comparable](t *testing.T, what string, got, expected T) {
-	t.Helper()
-	if got != expected {
-		t.Errorf("%s: got %v, want %v", what, got, expected)
-	}
-}
-
 // serve starts a server for the service on a real socket.
 func serve(t *testing.T, s *Service) *httptest.Server {
 	t.Helper()
@@ -154,9 +149,7 @@ func newHTTPClient(timeout time.Duration) *http.Client {
 func fetch(t *testing.T, c *http.Client, address string) (int, string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	resp, err := c.Do(r)
 	if err != nil {
 		return 0, "", err

@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"math/rand/v2"
@@ -171,13 +170,10 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 // IdentityOf returns the hash of the identity for which a token was solved. It returns false if no Service made
 // the token.
 func IdentityOf(token string) (hash string, is bool) {
-	_, marked, _ := strings.Cut(token, "SIMULATED.")
-	parts := strings.SplitN(marked, ".", 4)
-	if len(parts) != 4 {
-		return "", false
+	if found := simulatedToken.FindStringSubmatch(token); found != nil {
+		return found[1], true
 	}
-	if raw, err := hex.DecodeString(parts[2]); err != nil || len(raw) != 16 {
-		return "", false
-	}
-	return parts[2], true
+	return "", false
 }
+
+var simulatedToken = regexp.MustCompile(`SIMULATED\.[^.]*\.[^.]*\.([0-9a-f]{32})\.`)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"poold/internal/provider/simulated"
+	"poold/internal/testkit"
 )
 
 func TestThreadCap(t *testing.T) {
@@ -24,20 +25,20 @@ func TestThreadCap(t *testing.T) {
 		buy(t, s)
 		time.Sleep(time.Second)
 		buy(t, s)
-		want(t, "legacy", get(t, s, recaptchaQuery()), code)
+		testkit.Equal(t, "legacy", get(t, s, recaptchaQuery()), code)
 		v := post(t, s, "/createTask", createBody(`"type":"RecaptchaV2TaskProxyless"`))
-		want(t, "tasks", v["errorCode"], any(code))
+		testkit.Equal(t, "tasks", v["errorCode"], any(code))
 
 		// A thread becomes free at the due time of its task, even if the task is not polled.
 		time.Sleep(constantOptions.Median - time.Second)
 		buy(t, s)
-		want(t, "one more", get(t, s, recaptchaQuery()), code)
+		testkit.Equal(t, "one more", get(t, s, recaptchaQuery()), code)
 		totals := s.Totals()
-		want(t, "peak", totals.PeakInFlight, 2)
-		want(t, "in flight", totals.InFlight, 2)
-		want(t, "submitted", totals.Submitted, 3)
-		want(t, "solved", totals.Solved, 1)
-		want(t, "refused", totals.Refused, 3)
+		testkit.Equal(t, "peak", totals.PeakInFlight, 2)
+		testkit.Equal(t, "in flight", totals.InFlight, 2)
+		testkit.Equal(t, "submitted", totals.Submitted, 3)
+		testkit.Equal(t, "solved", totals.Solved, 1)
+		testkit.Equal(t, "refused", totals.Refused, 3)
 	})
 }
 
@@ -91,9 +92,7 @@ func TestLedger(t *testing.T) {
 
 		text := get(t, s, "/ledger")
 		var l Ledger
-		if err := json.Unmarshal([]byte(text), &l); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, json.Unmarshal([]byte(text), &l))
 		sold := s.Sold()
 		for _, secret := range []string{"hunter2", sold[0].Token, "canary", encoded[20:60]} {
 			if strings.Contains(text, secret) {
@@ -101,18 +100,18 @@ func TestLedger(t *testing.T) {
 			}
 		}
 		sale := l.Sales[0]
-		want(t, "task", sale.Task, id)
-		want(t, "identity", sale.ID, sold[0].Identity.ID())
-		want(t, "lead", sale.Due.Sub(sale.At), constantOptions.Median)
-		want(t, "polls", sale.Polls, 3)
-		want(t, "collected", sale.Collected, 2)
-		want(t, "hash", sale.TokenSHA256, sold[0].TokenSHA256)
-		want(t, "uncollected", l.Sales[1].Collected, 0)
-		want(t, "the picture's hash", len(l.Sales[1].Identity.Picture.SHA256), 64)
+		testkit.Equal(t, "task", sale.Task, id)
+		testkit.Equal(t, "identity", sale.ID, sold[0].Identity.ID())
+		testkit.Equal(t, "lead", sale.Due.Sub(sale.At), constantOptions.Median)
+		testkit.Equal(t, "polls", sale.Polls, 3)
+		testkit.Equal(t, "collected", sale.Collected, 2)
+		testkit.Equal(t, "hash", sale.TokenSHA256, sold[0].TokenSHA256)
+		testkit.Equal(t, "uncollected", l.Sales[1].Collected, 0)
+		testkit.Equal(t, "the picture's hash", len(l.Sales[1].Identity.Picture.SHA256), 64)
 
 		totals := fmt.Sprint(l.Totals)
-		want(t, "over HTTP as in the process", totals, fmt.Sprint(s.Totals()))
-		want(t, "totals", totals, fmt.Sprint(Totals{
+		testkit.Equal(t, "over HTTP as in the process", totals, fmt.Sprint(s.Totals()))
+		testkit.Equal(t, "totals", totals, fmt.Sprint(Totals{
 			Submitted: 2, Solved: 1, Collected: 1, Repeated: 1, InFlight: 1, PeakInFlight: 1,
 			ByAction: map[Action]int{Submit: 2, Poll: 3, Balance: 1},
 		}))
@@ -138,6 +137,6 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		oldest := strconv.FormatInt(s.Tasks()[0].Number, 10)
 		time.Sleep(5 * time.Minute)
-		want(t, "too old", get(t, handler, "/res.php?key=k&action=get&id="+oldest), "ERROR_WRONG_CAPTCHA_ID")
+		testkit.Equal(t, "too old", get(t, handler, "/res.php?key=k&action=get&id="+oldest), "ERROR_WRONG_CAPTCHA_ID")
 	})
 }

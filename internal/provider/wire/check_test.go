@@ -2,12 +2,14 @@ package wire
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 // Each invalid submit is refused with the code of its protocol.
@@ -41,21 +43,15 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 		if row.legacy != "" {
 			fields := url.Values{"method": {"userrecaptcha"}, "googlekey": {"s"}, "pageurl": {page}}
 			more, err := url.ParseQuery(row.legacy)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			for name, value := range more {
 				fields[name] = value
 			}
 			r := Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(fields.Encode())}
-			if got := ReadLegacy(r).Order.Bad; got != row.want {
-				t.Errorf("%.70s: %q, want %q", row.legacy, got, row.want)
-			}
+			testkit.Equal(t, fmt.Sprintf("%.70s", row.legacy), ReadLegacy(r).Order.Bad, row.want)
 		}
 		if row.tasks != "" {
-			if got := readTask(t, row.tasks).Bad; got != row.wantForTasks {
-				t.Errorf("%.70s: %q, want %q", row.tasks, got, row.wantForTasks)
-			}
+			testkit.Equal(t, fmt.Sprintf("%.70s", row.tasks), readTask(t, row.tasks).Bad, row.wantForTasks)
 		}
 	}
 	for fields, want := range map[string]string{
@@ -63,9 +59,7 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 		`"task":null`: CodeTaskAbsent,
 	} {
 		r := Request{Path: "/createTask", Body: []byte(`{"clientKey":"k",` + fields + `}`)}
-		if got := ReadTasks(r).Order.Bad; got != want {
-			t.Errorf("%s: %q, want %q", fields, got, want)
-		}
+		testkit.Equal(t, fields, ReadTasks(r).Order.Bad, want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"poold/internal/captcha"
+	"poold/internal/testkit"
 )
 
 const page = "https://staging.example.com/login"
@@ -60,14 +61,11 @@ func TestUnknownFieldsAreListed(t *testing.T) {
 	task := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"callbackUrl":"https://h.example/","softId":4,"priority":1,"task":{"type":"TurnstileTask",
 		"websiteURL":"https://e.example/","websiteKey":"s","cloudflareTaskType":"cf_clearance","cookies":"c","fallback":false}}`)}).Order
 	for _, text := range []string{`"x"`, `5`, `true`, `[1]`} {
-		if o := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":`+text); !reflect.DeepEqual(o.Undone, []string{"enterprisePayload"}) {
-			t.Errorf("enterprisePayload %s: %q", text, o.Undone)
-		}
+		o := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":`+text)
+		testkit.DeepEqual(t, "undone of the enterprisePayload "+text, o.Undone, []string{"enterprisePayload"})
 	}
 	nested := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":{"rqdata":"r","Sentry":true,"empty":""},"other":{"a":{"b":1},"c":2}`)
-	if want := []string{"enterprisePayload.Sentry", "other"}; !reflect.DeepEqual(nested.Undone, want) {
-		t.Errorf("unknown members within objects: %q, want %q", nested.Undone, want)
-	}
+	testkit.DeepEqual(t, "unknown members within objects", nested.Undone, []string{"enterprisePayload.Sentry", "other"})
 	if want := []string{"cloudflareTaskType", "cookies", "priority"}; !reflect.DeepEqual(task.Undone, want) || task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
 		t.Errorf("%+v", task)
 	}
@@ -166,9 +164,7 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 		{JSON(TasksAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"}, map[string]string{"userAgent": "a"})}), `{"errorId":0,"solution":{"userAgent":"a","validate":"v"}}`},
 		{JSON(TasksAnswer{Balance: new(float64)}), `{"errorId":0,"balance":0}`},
 	} {
-		if string(row.got.Body) != row.want {
-			t.Errorf("%s, want %s", row.got.Body, row.want)
-		}
+		testkit.Equal(t, "a reply", string(row.got.Body), row.want)
 	}
 	if ErrorID("unheard of") != 1 || ErrorID(CodeNoImage) != 3 || ErrorID(CodeTooBig) != 4 || TasksCode(CodeUnknownTask) != CodeNoTask {
 		t.Error("the codes of the tasks protocol")
@@ -215,23 +211,17 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 			}
 			for _, service := range []string{"captchaai", "2captcha", "generic"} {
 				form, err := LegacyForm(id, bytes, service)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				legacy := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
 				fields, err := CreateTask(id, bytes, "https://hook.example/", service)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				tasks := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}).Order
 				for protocol, o := range map[string]Order{"in_php": legacy, "create_task": tasks} {
 					if o.Identity != id || o.Bad != "" || o.Undone != nil || string(o.Image) != string(bytes) {
 						t.Errorf("%s, %s: %+v, want %+v", service, protocol, o, id)
 					}
 				}
-				if tasks.Pingback != "https://hook.example/" {
-					t.Errorf("%s: pingback %q", service, tasks.Pingback)
-				}
+				testkit.Equal(t, service+": pingback", tasks.Pingback, "https://hook.example/")
 			}
 		}
 		if kind.Poolable && (kind.Margin <= 0 || kind.Lifetime <= kind.Margin || !kind.Has("pageurl")) || kind.FirstPoll <= 0 ||
@@ -287,9 +277,7 @@ func TestServersReadTheNamesOfAllServices(t *testing.T) {
 	}
 	// The form contains the largest picture and captchaai's alternative field names.
 	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), "captchaai")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	form.Set("minLen", "9")
 	form.Set("maxLen", "9")
 	o := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -23,10 +24,7 @@ var afterStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type Bubble struct {
 	*miniredis.Miniredis
 
-	mu    sync.Mutex
-	down  bool
-	conns []net.Conn // the server's ends of the connections
-
+	link    link                   // of all clients
 	answer  atomic.Pointer[Answer] // nil = the server replies to all commands
 	clients sync.Map               // *server.Peer -> struct{}
 }
@@ -88,55 +86,59 @@ func (b *Bubble) intercept(from *server.Peer, command string, args ...string) bo
 // Dial opens a connection in memory, because a real socket would stop the bubble's clock. Tests set
 // pool.Options.Dial to this method.
 func (b *Bubble) Dial(context.Context, string, string) (net.Conn, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.down {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
-	}
-	client, end := newPipe()
-	b.conns = append(b.conns, end)
-	b.Server().ServeConn(end)
-	return client, nil
-}
-
-// Client returns a client with the options o that reaches only this server. The function cut ends its
-// connections for good, as the death of its process would.
-func (b *Bubble) Client(o redis.Options) (client *redis.Client, cut func()) {
-	var mu sync.Mutex
-	var conns []net.Conn
-	dead := false
-	o.DisableIdentity, o.ContextTimeoutEnabled = true, true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if dead {
-			return nil, net.ErrClosed
-		}
-		conn, err := b.Dial(ctx, network, address)
-		conns = append(conns, conn)
-		return conn, err
-	}
-	return redis.NewClient(&o), func() {
-		mu.Lock()
-		defer mu.Unlock()
-		dead = true
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-	}
+	return b.link.open(func() (client net.Conn, end io.Closer, err error) {
+		client, server := newPipe()
+		b.Server().ServeConn(server)
+		return client, server, nil
+	})
 }
 
 // SetDown closes all connections and makes the server refuse new ones, until SetDown(false).
 // The server keeps its data.
-func (b *Bubble) SetDown(down bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.down = down
-	if down {
-		for _, conn := range b.conns {
-			_ = conn.Close()
-		}
-		b.conns = nil
+func (b *Bubble) SetDown(down bool) { b.link.setDown(down) }
+
+// Client returns a client with the options o that reaches only this server. The function setDown cuts off this client
+// alone, as the death of its process would, until setDown(false).
+func (b *Bubble) Client(o redis.Options) (client *redis.Client, setDown func(down bool)) {
+	own := &link{}
+	o.DisableIdentity, o.ContextTimeoutEnabled = true, true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return own.open(func() (client net.Conn, end io.Closer, err error) {
+			client, err = b.Dial(ctx, network, address)
+			return client, client, err
+		})
 	}
+	return redis.NewClient(&o), own.setDown
+}
+
+// link is the way of clients to a server, which a test can interrupt.
+type link struct {
+	mu   sync.Mutex
+	down bool
+	ends []io.Closer // of the connections
+}
+
+// open opens a connection by the function dial. setDown closes the end that dial returns.
+func (l *link) open(dial func() (client net.Conn, end io.Closer, err error)) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.down {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
+	}
+	client, end, err := dial()
+	if err == nil {
+		l.ends = append(l.ends, end)
+	}
+	return client, err
+}
+
+func (l *link) setDown(down bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = down
+	for _, end := range l.ends {
+		_ = end.Close()
+	}
+	l.ends = nil
 }

@@ -4,7 +4,6 @@
 package redistest
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -120,17 +119,11 @@ func startNode(t testing.TB, program string, args ...string) Node {
 	} else {
 		options = append(args, options...) // a sentinel's first argument must be its configuration file
 	}
-	var output bytes.Buffer
 	command := exec.Command(program, options...)
-	command.Stdout, command.Stderr = &output, &output
-	if err := command.Start(); err != nil {
-		t.Fatalf("starting %s (Debian: apt-get install redis-server redis-sentinel): %v", program, err)
+	if command.Err != nil {
+		t.Fatalf("Debian: apt-get install redis-server redis-sentinel: %v", command.Err)
 	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-	})
-	testkit.Within(t, 20*time.Second, program, func() bool {
+	testkit.Daemon(t, command, func() bool {
 		answer := ask(t, addr, "ping") // the replies NOAUTH and LOADING also mean that the server is up
 		return strings.Contains(answer, "PONG") || strings.Contains(answer, "NOAUTH") || strings.Contains(answer, "LOADING")
 	})

@@ -139,16 +139,13 @@ func TestReplicasShareTheSums(t *testing.T) {
 		}
 		for range 20 {
 			order := r.end(t, "a", pool.Solved)
-			if _, _, err := r.pool.Report(t.Context(), order, captcha.ID(order), true, "qa", "n", ""); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := r.pool.Report(t.Context(), order, captcha.ID(order), true, "qa", "n", "")
+			testkit.NoError(t, err)
 			r.end(t, "b", pool.Solved)
 			r.end(t, "b", pool.Busy) // is no outcome of the provider's work
 			r.end(t, "a", pool.Solved)
 		}
-		if got := chooses(r); got != "0best" {
-			t.Errorf("chooses %s while a is cheaper and both solve", got)
-		}
+		testkit.Equal(t, "while a is cheaper and both solve", chooses(r), "0best")
 		rows := r.Rows()
 		near := func(got, want float64) bool { return math.Abs(got/want-1) < 0.05 }
 		if len(rows) != 2 || !near(rows[0].Share, 0.667) || !near(rows[0].Accepted, 1) || !near(rows[0].Cost, 0.00102) ||
@@ -170,15 +167,12 @@ func TestReplicasShareTheSums(t *testing.T) {
 		// The sums fade: a is unknown, and cheaper.
 		time.Sleep(5 * time.Hour)
 		r.Read(t.Context())
-		if got := chooses(r); got != "0best" {
-			t.Errorf("chooses %s five hours later", got)
-		}
+		testkit.Equal(t, "five hours later", chooses(r), "0best")
 		server.SetDown(true)
 		limited, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		if r.Read(limited); len(r.Rows()) != 2 {
-			t.Error("the sums of before the outage are gone")
-		}
+		r.Read(limited)
+		testkit.Equal(t, "rows of before the outage", len(r.Rows()), 2)
 	})
 }
 
@@ -195,9 +189,7 @@ func TestARefusalConcernsItsIdentity(t *testing.T) {
 			}
 			time.Sleep(10 * time.Minute)
 		}
-		if rows := r.Rows(); len(rows) != 0 {
-			t.Errorf("a refusal counts in %+v", rows)
-		}
+		testkit.Equal(t, "rows after a refusal", len(r.Rows()), 0)
 		r.end(t, "b", pool.Solved)
 		one := start(t, server, "b")
 		if one.Read(t.Context()); one.Rows() != nil {

@@ -87,9 +87,7 @@ func TestScenarios(t *testing.T) {
 	_ = table.Flush()
 	t.Log("\n" + text.String())
 	for _, mean := range sums[2:] {
-		if mean > 1.05 {
-			t.Errorf("best costs %.3f of the best fixed choice", mean)
-		}
+		testkit.AtMost(t, "cost of best, relative to the best fixed choice", mean, 1.05)
 	}
 }
 

@@ -81,18 +81,15 @@ func TestTimersAndClusters(t *testing.T) {
 func TestBadDemand(t *testing.T) {
 	for _, model := range []string{"", "poisson", "poisson:", "poisson:0", "poisson:-1", "poisson:NaN", "poisson:1001", "cron:1e9", "cron:25h", "cron:1e-9", "timer", "timer:", "timer:0", "timer:-5s", "timer:25h", "timer:5x", "timer:NaN", "timer:1ns",
 		"clusters:0", "clusters:1001", "clusters:5s", "weekly:1", "poisson:1:2"} {
-		if _, err := Demand(model, daySeconds, 1); !errors.Is(err, ErrDemand) {
-			t.Errorf("%q: %v", model, err)
-		}
+		_, err := Demand(model, daySeconds, 1)
+		testkit.ErrorIs(t, model, err, ErrDemand)
 	}
 	for _, length := range []float64{0, -1, 1e9} {
-		if _, err := Demand("poisson:1", length, 1); !errors.Is(err, ErrDemand) {
-			t.Errorf("length %g: %v", length, err)
-		}
+		_, err := Demand("poisson:1", length, 1)
+		testkit.ErrorIs(t, fmt.Sprintf("length %g", length), err, ErrDemand)
 	}
-	if _, err := Demand("poisson:1000", longestDay, 1); !errors.Is(err, ErrDemand) {
-		t.Errorf("too many: %v", err)
-	}
+	_, err := Demand("poisson:1000", longestDay, 1)
+	testkit.ErrorIs(t, "too many", err, ErrDemand)
 }
 
 func TestReadTrace(t *testing.T) {

@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -135,9 +136,7 @@ func TestLead(t *testing.T) {
 		a := newTarget(x.change)
 		a.c.Leads = x.leads
 		a.learn()
-		if got := a.l.Lead(a.p, after(0)); (got - x.want).Abs() > time.Microsecond {
-			t.Errorf("%s: %v, want %v", name, got, x.want)
-		}
+		testkit.AtMost(t, name+": difference from the lead", (a.l.Lead(a.p, after(0)) - x.want).Abs(), time.Microsecond)
 	}
 }
 
@@ -166,12 +165,8 @@ func TestWhatFollowedIsRemembered(t *testing.T) {
 		bursts.hits(30, 1)
 		bursts.at += 970
 	}
-	if d := lone.hits(1, 0).decide(); d.Want > 1 {
-		t.Errorf("a lone request: %+v", d)
-	}
-	if d := bursts.hits(1, 0).decide(); d.Want < 10 {
-		t.Errorf("a burst: %+v", d)
-	}
+	testkit.AtMost(t, "tokens for a lone request", lone.hits(1, 0).decide().Want, 1)
+	testkit.AtLeast(t, "tokens for a burst", bursts.hits(1, 0).decide().Want, 10)
 	timer := newTarget(nil).hits(60, 300)
 	timer.at -= 300
 	last := timer.at
@@ -301,22 +296,18 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 	x.c.Orders = 10
 	for fails, counted := range map[float64]int{0: 10, 0.3: 7, 0.8: 2} {
 		x.l.fails = fails
-		if d := x.decide(); d.Order != d.Want-counted {
-			t.Errorf("if %g of the solves fail: %+v", fails, d)
-		}
+		testkit.Equal(t, fmt.Sprintf("orders if %g of the solves fail", fails),
+			x.decide().Order, x.decide().Want-counted)
 	}
 	for range 100 {
 		x.c.Totals.Failed++
 		x.c.Totals.Solved += 2
 		x.learn()
 	}
-	if math.Abs(x.l.fails-1.0/3) > 0.03 {
-		t.Errorf("a third fails: %g", x.l.fails)
-	}
+	testkit.AtMost(t, "difference from a third that fails", math.Abs(x.l.fails-1.0/3), 0.03)
 	x.c.Failures, x.c.Totals.Failed = FailuresInARow, x.c.Totals.Failed+500
-	if x.learn(); x.l.fails > 0.37 {
-		t.Errorf("an outage made the share %g", x.l.fails)
-	}
+	x.learn()
+	testkit.AtMost(t, "share that fails, after an outage", x.l.fails, 0.37)
 }
 
 // Scarce permits are noticed, and free permits are soon believed. The scenarios with few permits show what follows.
@@ -326,15 +317,11 @@ func TestSlots(t *testing.T) {
 		x.at += 3.6
 		x.l.Ordered(x.p, 100, 1, after(x.at))
 	}
-	if gap := x.l.permits.gap; math.Abs(gap-3.6) > 0.1 {
-		t.Errorf("a permit each 3.6 s is taken for one each %g s", gap)
-	}
+	testkit.AtMost(t, "difference from a permit each 3.6 s", math.Abs(x.l.permits.gap-3.6), 0.1)
 	for range 1000 {
 		x.l.Ordered(x.p, 1, 1, after(x.at))
 	}
-	if gap := x.l.permits.gap; gap > 0.01 {
-		t.Errorf("still %g s after a thousand free permits", gap)
-	}
+	testkit.AtMost(t, "s between permits, after a thousand free ones", x.l.permits.gap, 0.01)
 }
 
 // The constants stretch with the lead times. The rate stays the same.
@@ -356,9 +343,7 @@ func TestOddClocksAndCounts(t *testing.T) {
 	x.at-- // the time of the last request
 	was, entries := x.decide(), len(x.l.memory.entries)
 	x.at -= 3600
-	if d := x.decide(); d.Want != was.Want {
-		t.Errorf("an hour back: %+v, before %+v", d, was)
-	}
+	testkit.Equal(t, "want after an hour back", x.decide().Want, was.Want)
 	x.c.Totals = Totals{}
 	if x.learn(); len(x.l.memory.entries) != entries {
 		t.Error("lost counts are requests")

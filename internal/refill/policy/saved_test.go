@@ -71,9 +71,7 @@ func TestSavedStateIsSmall(t *testing.T) {
 		x.learn()
 		x.at += 1e7
 	}
-	if data := x.l.Save(); len(data) > MostSaved {
-		t.Errorf("%d bytes", len(data))
-	}
+	testkit.AtMost(t, "bytes", len(x.l.Save()), MostSaved)
 }
 
 func TestSavedStateIsChecked(t *testing.T) {

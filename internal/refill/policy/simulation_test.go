@@ -4,10 +4,11 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"math"
 	"testing"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 func usualFixed(depth int) Params {
@@ -23,9 +24,8 @@ func TestSimulationEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := Simulation{Params: usual(), Solves: DefaultSolves(), Concurrency: 64, Arrivals: trace(t, "sessions")}
 	s.Progress = func(float64) { cancel() }
-	if _, err := s.Run(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
+	_, err := s.Run(ctx)
+	testkit.ErrorIs(t, "a run", err, context.Canceled)
 }
 
 // The adaptive policy of a fixed target may hold as many tokens as the provider solves at the same
@@ -61,9 +61,7 @@ func TestBoughtADay(t *testing.T) {
 	}
 	s.Arrivals, s.Length, s.Params.Depth = []float64{80000}, daySeconds, 0
 	s.Params.Warm = []Warm{each(24*time.Hour, time.Hour, 1, time.Hour)}
-	if r := simulated(t, s); math.Abs(r.BoughtADay-45) > 2 {
-		t.Errorf("with a window: %g a day", r.BoughtADay)
-	}
+	testkit.AtMost(t, "difference from 45 a day, with a window", math.Abs(simulated(t, s).BoughtADay-45), 2)
 }
 
 // each returns a window that recurs once per period. The argument from is the offset

@@ -62,10 +62,9 @@ func New(t testing.TB) *World {
 }
 
 // Sold returns the number of tasks that the service accepted.
-func (w *World) Sold() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.sold
+func (w *World) Sold() (n int) {
+	w.Set(func(w *World) { n = w.sold })
+	return n
 }
 
 // Set changes the service.
@@ -247,10 +246,8 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 		placed(next, err)
 		return
 	}
-	w.mu.Lock()
-	w.sold++
-	n := w.sold
-	w.mu.Unlock()
+	n := 0
+	w.Set(func(w *World) { w.sold++; n = w.sold })
 	placed("", nil)
 	end := &pool.End{
 		How: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: lead, Lifetime: cmp.Or(s.Lifetime, Life), Margin: s.Margin,

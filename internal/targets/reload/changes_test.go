@@ -51,9 +51,7 @@ func TestReloadLogsItsChanges(t *testing.T) {
 			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "[keys [server.keys.a solve]]"},
 		{file("", "a"), file("", many...), "[added [" + strings.Join(many[:20], " ") + " and 10 more] removed [a]]"},
 	} {
-		if got := fmt.Sprint(attributes(changesBetween(c.old, c.set))); got != c.want {
-			t.Errorf("%s\nwant %s", got, c.want)
-		}
+		testkit.Equal(t, "changes", fmt.Sprint(attributes(changesBetween(c.old, c.set))), c.want)
 	}
 }
 
@@ -67,9 +65,8 @@ func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
 		"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + list: 2, // warning about simulated tokens in a real Redis
 	} {
 		b := newBench(t, text)
-		if _, err := b.Load(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.Load()
+		testkit.NoError(t, err)
 		if got := b.log.Count("level=WARN"); got != want {
 			t.Errorf("%d warnings, want %d, of\n%s", got, want, text)
 		}

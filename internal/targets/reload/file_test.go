@@ -80,17 +80,7 @@ func (b *testFile) load() *targets.Set {
 }
 
 // startWatch runs the File until the test ends.
-func (b *testFile) startWatch() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- b.Run(ctx) }()
-	b.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			b.t.Errorf("Run: %v", err)
-		}
-	})
-}
+func (b *testFile) startWatch() { testkit.Run(b.t, b.Run) }
 
 func (b *testFile) waitUntil(what string, ok func() bool) {
 	b.t.Helper()
@@ -155,9 +145,8 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 			t.Errorf("%q changed something", bad)
 		}
 	}
-	if got := b.log.Count("level=ERROR", "refused"); got != 5 {
-		t.Errorf("%d errors in the log for five bad contents, each read three times", got)
-	}
+	testkit.Equal(t, "errors in the log for five bad contents, each read three times",
+		b.log.Count("level=ERROR", "refused"), 5)
 
 	b.write(minimal("depth: 3"))
 	b.must(b.Reload(ctx, "ci"))
@@ -165,18 +154,14 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 	if s := b.Status(); !s.OK || len(s.Problems) != 0 || s.LoadedAt != loadedAt || b.Current() != good || len(b.applied) != 0 {
 		t.Errorf("after the good content is back: %+v", s)
 	}
-	if got := b.log.Count("level=INFO", "in use again"); got != 1 {
-		t.Errorf("the recovery is logged %d times", got)
-	}
+	testkit.Equal(t, "lines about the recovery", b.log.Count("level=INFO", "in use again"), 1)
 
 	b.write("# The lines of the warnings differ.\n" + minimal("depth: 4"))
 	b.must(b.Reload(ctx, "ci"))
 	if b.depth() != 4 || len(b.applied) != 1 || b.applied[0] != b.Current() || !b.Status().LoadedAt.After(loadedAt) {
 		t.Errorf("a good change: %+v", b.Status())
 	}
-	if b.log.Count("embedded Redis keeps nothing") != 1 {
-		t.Error("a warning that was there before is repeated")
-	}
+	testkit.Equal(t, "lines of a warning that was there before", b.log.Count("embedded Redis keeps nothing"), 1)
 }
 
 // A Set is applied completely even if the caller disconnects. Readers see a Set only after it was
@@ -225,9 +210,7 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	if got := targets.Problems(s.Problems).Error() + "\n"; !s.OK || got != want {
 		t.Errorf("status OK %v:\n%s", s.OK, got)
 	}
-	if b.log.Count("level=WARN", "needs a restart") != 1 {
-		t.Error("the need of a restart is not said exactly once")
-	}
+	testkit.Equal(t, "lines about a restart", b.log.Count("level=WARN", "needs a restart"), 1)
 
 	// The remark stays while the file is invalid. It disappears when the file has the old values
 	// again.
@@ -254,9 +237,7 @@ func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 	if err := b.Reload(context.Background(), "ci"); err == nil || !strings.Contains(err.Error(), "still listens where it did at the start") {
 		t.Errorf("taking the last key away: %v", err)
 	}
-	if len(b.Current().Server.Keys) != 1 {
-		t.Error("the key is gone")
-	}
+	testkit.Equal(t, "keys", len(b.Current().Server.Keys), 1)
 
 	b = newBench(t, "redis: {url: 'redis://redis.example.com'}\n"+minimal())
 	b.load()
@@ -275,9 +256,7 @@ func TestOverrideListen(t *testing.T) {
 		t.Errorf("open address without keys: %v", err)
 	}
 	b.write(key + minimal())
-	if set := b.load(); set.Server.Listen != "0.0.0.0:80" {
-		t.Errorf("listen %s", set.Server.Listen)
-	}
+	testkit.Equal(t, "listen", b.load().Server.Listen, "0.0.0.0:80")
 	for _, listen := range []string{":9", ":10", "127.0.0.1:11"} {
 		b.write(strings.Replace(key, "{keys", "{listen: '"+listen+"', keys", 1) + minimal())
 		b.must(b.Reload(context.Background(), "ci"))

@@ -9,6 +9,7 @@ import (
 
 	"poold/internal/redisdb/redistest"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // A changed file to which pools.yaml refers causes a reload: a write, a rename, and the links that
@@ -43,9 +44,7 @@ func TestChangedSecretIsRead(t *testing.T) {
 	if problems := targets.Problems(b.Status().Problems).Error(); !strings.HasSuffix(problems, "pools.yaml:8: targets.login.depth: the file "+path+" does not exist: create it, or correct the path") {
 		t.Errorf("status %s", problems)
 	}
-	if b.depth() != 4 {
-		t.Errorf("depth %d", b.depth())
-	}
+	testkit.Equal(t, "depth", b.depth(), 4)
 	b.put(path, "4\n")
 	b.waitUntil("the recovery", func() bool { return b.Status().OK })
 	b.put(path, "5\n")

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"poold/internal/testkit"
 )
 
 // An editor writes in place, or renames a new file over the old file. A watch of the file itself
@@ -78,9 +80,7 @@ func TestWatchRecoversFromAnUnusableFile(t *testing.T) {
 			s := b.Status()
 			return !s.OK && len(s.Problems) > 0 && strings.Contains(s.Problems[0].Text, c.want)
 		})
-		if b.depth() != i+1 {
-			t.Errorf("%s: the set is gone with the file", c.want)
-		}
+		testkit.Equal(t, "depth after: "+c.want, b.depth(), i+1)
 		_ = os.Remove(b.path("pools.yaml")) // a write into a pipe would wait for a reader
 		b.write(minimal("depth: " + strconv.Itoa(i+2)))
 		b.untilDepth(i + 2)

@@ -95,8 +95,6 @@ func TestWatchFailsTheTestOfTheServer(t *testing.T) {
 		response, err := client.Get(server.URL + "/healthz")
 		testkit.NoError(t, err)
 		testkit.NoError(t, response.Body.Close())
-		if want := min(i, 1); test.n != want {
-			t.Errorf("step %d: %d failures, want %d", i, test.n, want)
-		}
+		testkit.Equal(t, "failures", test.n, min(i, 1))
 	}
 }

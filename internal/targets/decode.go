@@ -32,8 +32,8 @@ type place struct {
 	path   string     // path of keys, such as targets.login.depth; "" for the whole file
 	key    string     // the last key of the path; "" for the whole file and for list items
 
-	// The tag of the field in the struct: range has that of a number or a duration, as in 1 to 10, oneof the allowed
-	// texts, and with nonempty an empty text or list is refused.
+	// The tag of the field in the struct: range limits a number or a duration, as in 1 to 10, oneof lists the allowed
+	// texts, and nonempty refuses an empty text or list.
 	tag reflect.StructTag
 
 	line, column int               // of the key, or of the item of a list
@@ -185,7 +185,7 @@ func (at *place) section(dst reflect.Value) {
 	}
 }
 
-// yamlKeys has the keys of a section and their fields in the struct, also those of embedded structs.
+// yamlKeys has the keys of a section and their fields in the struct, including embedded structs.
 type yamlKeys struct {
 	names  []string
 	fields []reflect.StructField

@@ -29,14 +29,14 @@
 //   - References such as ${NAME}, ${NAME:-default} and ${file:PATH} are replaced in values, never in
 //     keys. The default applies if the variable is unset or empty. The key decides the type of the
 //     result: `concurrency: ${N:-20}` is a number. The result is a number even if the reference is in
-//     quotes, which YAML requires inside { } and [ ]. $${ stands for a literal ${.
+//     quotes, which YAML requires inside { } and [ ]. $${ means a literal ${.
 //   - A number or a boolean in quotes is refused, unless the value contains a reference. Text needs
 //     no quotes. A duration needs a unit.
 //   - Anchors, aliases, merges and tags are refused, so that a file cannot expand in memory. Use
 //     the section `defaults` instead.
 //   - A key with an invalid value keeps its default, and rules of several keys are not checked for it.
 //
-// A target is decoded over a copy of the section `defaults`, so it inherits what it does not say, each
+// A target is decoded over a copy of the section `defaults`, so it inherits missing keys, each
 // key of a budget separately. A lifetime or margin that the defaults also lack comes from the section
 // `types` or else from the built-in values. A list of windows (`warm`) is inherited as a whole; an
 // empty list means no windows.

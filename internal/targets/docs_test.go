@@ -283,7 +283,7 @@ func (k documentedKey) kindName() string {
 	}[k.kind.Kind()]
 }
 
-// table lists the keys of a section, and then those of the sections inside it.
+// table lists the keys of a section, and then the keys of the sections inside it.
 func table(out *strings.Builder, path string, kind reflect.Type, comments map[string]string) {
 	if strings.Contains(path, ".") {
 		fmt.Fprintf(out, "`%s`:\n\n", path)
@@ -307,7 +307,7 @@ func table(out *strings.Builder, path string, kind reflect.Type, comments map[st
 		}
 	}
 	if path == "targets" {
-		return // the tables of the keys below are those of the defaults
+		return // the keys below have the same tables as in the defaults
 	}
 	for _, name := range slices.Sorted(maps.Keys(inner)) {
 		out.WriteString("\n")
@@ -398,8 +398,8 @@ var sectionText = map[reflect.Type]string{
 	reflect.TypeFor[lifetimes](): "types: {%s}\n",
 }
 
-// The range, the words and the default that a comment names are those of the code, and each key has
-// a comment.
+// The range, the words and the default that a comment names agree with the code, and each key has a
+// comment.
 func TestDocsAgreeWithTheCode(t *testing.T) {
 	comments := fieldComments(t)
 	presets := map[reflect.Type]reflect.Value{}

@@ -23,7 +23,7 @@ func filesOf(contents map[string]string) References {
 	}}
 }
 
-// A reference to a file stands for the content without its final newline, in any scalar.
+// A reference to a file is replaced by the content without its final newline, in any scalar.
 func TestFileReferences(t *testing.T) {
 	set := mustParse(t, "server: {keys: [{name: ci, key: '${file:/run/secrets/ci}', scopes: [token]}]}\n"+
 		"redis: {url: 'redis://:${file:/run/secrets/redis}@redis.example.com:6379/1'}\n"+minimal("depth: ${file:/run/depth}"), filesOf(map[string]string{

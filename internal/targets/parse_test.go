@@ -92,7 +92,7 @@ func TestParseResolvesEveryKey(t *testing.T) {
 	published(t, "testdata/resolved.txt", []byte(text.String()))
 }
 
-// What a file leaves out comes from the target's type, the defaults or the built-in values.
+// A missing key gets its value from the target's type, the defaults or the built-in values.
 func TestMissingKeysAreInherited(t *testing.T) {
 	const days = 24 * time.Hour
 	const types, life = "types: {recaptcha_v2: {lifetime: 100s, margin: 10s}}\n", "defaults: {lifetime: 90s, margin: 0s}\n"

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata, docs and schemas from what the code says; review the difference")
 
-// canary stands for a secret. No problem may contain this text.
+// canary is used as each secret. No problem may contain this text.
 const canary = "CANARY"
 
 // environment reads the lines "# env NAME=value" of a test file.

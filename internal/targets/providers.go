@@ -159,8 +159,8 @@ func (p *Prices) decode(at *place) {
 	}
 }
 
-// checkProviders chooses the usable providers: those with a key, or the simulated one that the file lists alone, or, if
-// it lists none of these and Redis is embedded, one inside the daemon. Simulated tokens never mix with real ones.
+// checkProviders chooses the usable providers: all with a key, or the only one if it is simulated. If there are none
+// and Redis is embedded, it adds a simulated one inside the daemon. Simulated tokens never mix with real ones.
 func (s *Set) checkProviders(at *place) {
 	var usable []Provider
 	var unset []string

@@ -24,7 +24,7 @@ type References struct {
 	// large. Parse adds the path to its error. If File is nil, Parse refuses ${file:PATH}, and does not
 	// read the certificate of server.tls.
 	File func(path string) ([]byte, error)
-	// Listen is the address given by --listen or POOLD_LISTEN, which replaces that of the file; "" = none.
+	// Listen is the address given by --listen or POOLD_LISTEN, which replaces the file's; "" = none.
 	Listen string
 }
 
@@ -46,7 +46,7 @@ func (refs References) expand(value string) (text string, names []string, proble
 	return text, names, problem
 }
 
-// reference matches a reference, one that is not closed, and the escape $${.
+// reference matches a reference, even if it is not closed, and the escape $${.
 var reference = regexp.MustCompile(`\$?\$\{[^}]*\}?`)
 
 // referenceForms is the remedy for malformed references.
@@ -82,8 +82,7 @@ func (refs References) lookup(body string) (name, text, problem string) {
 }
 
 // content reads a file of at most MaxFile bytes, without its final newline. An empty file is refused,
-// because it may be one that is being written, so that the last good value stays. No problem quotes the
-// content.
+// because it may still be in writing: the last good value stays. No problem quotes the content.
 func (refs References) content(path string, oneLine bool) (text, problem string) {
 	content, err := refs.File(path)
 	content = bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))

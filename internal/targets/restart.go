@@ -45,7 +45,7 @@ func (s *Set) KeepRestartOnly(old *Set, file string) (remarks Problems, err erro
 	return remarks, nil
 }
 
-// takePassword replaces an address by one that differs from it only by passwords.
+// takePassword replaces an address by another if only their passwords differ.
 func takePassword(inUse *captcha.Secret, inFile captcha.Secret) {
 	without := func(s captcha.Secret) string { return password.ReplaceAllString(s.Reveal(), "$1") }
 	if without(*inUse) == without(inFile) {

@@ -65,7 +65,7 @@ func isPrintable(text string, minimum rune) bool {
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // not returns the last part of a message about an invalid value. It quotes the value only if the
-// file contains it literally. Only rules of values that cannot be secrets call it.
+// file contains it literally. Do not call it for values that can be secrets.
 func (at *place) not() string {
 	if len(at.names) > 0 {
 		return fmt.Sprintf("; the value of ${%s} is something else", at.names[0])

@@ -16,7 +16,7 @@ import (
 // phrases "Default: X.", "A to B.", "One of …." and "Required." in them have a meaning there, and
 // TestDocsAgreeWithTheCode compares them with the code.
 type Set struct {
-	// Where the daemon listens, and who may call it.
+	// The HTTP API: its address and its callers.
 	Server Server `yaml:"server"`
 	// The store of the tokens. Every change needs a restart, except of a password in url and of tls.
 	Redis Redis `yaml:"redis"`
@@ -32,7 +32,7 @@ type Set struct {
 	Budget Budget `yaml:"budget"`
 	// Owners with a budget for all their targets together.
 	Owners Owners `yaml:"owners"`
-	// What POST /solve may buy beyond the identities of targets. Without this section: nothing.
+	// The solves that POST /solve may buy beyond the identities of targets. Without this section: none.
 	Solve *Solve `yaml:"solve"`
 	// The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a
 	// restart, except for the password in url.
@@ -79,7 +79,7 @@ type Server struct {
 	// Certificate and key, both or neither. A changed file is read again; switching TLS on or off needs a
 	// restart. Without them: plain HTTP.
 	TLS TLS `yaml:"tls"`
-	// Who may call. Without an entry whose key is not empty, callers on this machine need no key.
+	// The keys of callers. If all are empty, callers on this machine need no key.
 	Keys []Key `yaml:"keys"`
 	// The most open connections of callers; further ones are closed at once. 1 to 1000000. Default: 4096.
 	Connections int `yaml:"connections" range:"1 to 1000000"`
@@ -116,13 +116,13 @@ type Key struct {
 	// The caller's name in the log. Several entries with the same name, scopes, targets, rate and budget
 	// are several keys of one caller. Required.
 	Name string `yaml:"name"`
-	// What the caller sends as 'Authorization: Bearer'; at least 8 characters, better 16 or more. Either this
-	// or key_sha256.
+	// The caller sends this text as 'Authorization: Bearer'; at least 8 characters, better 16 or more. Either
+	// this or key_sha256.
 	Bearer captcha.Secret `yaml:"key"` // "" in a Set
 	// The SHA-256 of the key as 64 hex digits, instead of the key.
 	Hash   captcha.Secret `yaml:"key_sha256"` // "" in a Set
 	SHA256 [32]byte       `yaml:"key"`        // hash of the key; never the hash of ""
-	// What the caller may do. token: take tokens and report on them; solve: POST /solve, and on_empty: solve;
+	// The rights of the caller. token: take tokens and report on them; solve: POST /solve, and on_empty: solve;
 	// status: read; admin: pause, resume, flush, reload, dead letters. One of token, solve, status, admin.
 	// Required.
 	Scopes []Scope `yaml:"scopes" nonempty:"true" oneof:"token solve status admin"`
@@ -158,7 +158,7 @@ type RedisTLS struct {
 	Cert string `yaml:"cert"`
 	// File with the key of the client certificate.
 	Key string `yaml:"key"`
-	// File with the certificates of the issuers that poold trusts instead of those of the machine.
+	// File with the certificates of the issuers that poold trusts instead of the machine's.
 	CA string `yaml:"ca"`
 
 	Certificate *tls.Certificate `yaml:"cert"` // nil = none
@@ -177,7 +177,7 @@ type Notify struct {
 	URL captcha.Secret `yaml:"url"`
 	// Key of the signature. Without it: none.
 	Secret captcha.Secret `yaml:"secret"`
-	// What is posted. Without it: provider_down, provider_up, balance_low, budget_near,
+	// The events to post. Without it: provider_down, provider_up, balance_low, budget_near,
 	// budget_used_up, target_refused, reload_refused, redis_down, redis_up, redis_lost and replica_gone.
 	Kinds []string `yaml:"kinds" nonempty:"true" oneof:"reload_applied reload_refused target_paused target_resumed target_flushed provider_probed provider_down provider_up balance_low budget_near budget_used_up target_refused redis_down redis_up redis_lost replica_started replica_stopped replica_gone"`
 }
@@ -220,14 +220,14 @@ type Provider struct {
 	// Whether the account's balance is read, at most once a minute. Without it: true for all services but captchaai,
 	// which sells threads.
 	Balance bool `yaml:"balance"`
-	// Where the service reaches this daemon from outside, without /callback. Empty: polling only.
+	// The address at which the service reaches this daemon, without /callback. Empty: polling only.
 	CallbackURL string `yaml:"callback_url"`
 	// Poll a task that had no callback for this long, at least 50ms and below timeout. 0s to 24h. Without it:
 	// the least of 120s, half the timeout and half the tokens' usable life.
 	FallbackAfter time.Duration `yaml:"fallback_after" range:"0s to 24h"`
 	// Assumed age of a token when its callback first arrives. 0s to 24h. Default: 10s.
 	CallbackDelay time.Duration `yaml:"callback_delay" range:"0s to 24h"`
-	// What 1000 solves cost, for the spend figures and providers_policy: one number, or numbers by type. 0 is
+	// The price of 1000 solves, for the spend figures and providers_policy: one number, or numbers by type. 0 is
 	// free. Without a number the price is unknown, and the prices of all providers count as equal.
 	Price Prices `yaml:"price_per_1000"`
 }

@@ -157,7 +157,7 @@ func (p page) matches(other page) bool {
 		matchStars(p.host, "[^.]*", other.host) && matchStars(p.path, ".*", other.path)
 }
 
-// matchStars reports whether a text matches a pattern. A star stands for texts that match the expression.
+// matchStars reports whether a text matches a pattern. A star matches texts that match the expression star.
 func matchStars(pattern, star, text string) bool {
 	stars := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, star)
 	return regexp.MustCompile(`^` + stars + `$`).MatchString(text)

@@ -60,7 +60,7 @@ func documents(data []byte) (roots []*yaml.Node, err error) {
 	}
 }
 
-// explanation has a part of a message of the YAML library, and what it means to the author.
+// explanation has a part of a message of the YAML library, and an explanation for the author.
 type explanation struct{ part, text string }
 
 var explanations = []explanation{

@@ -34,7 +34,7 @@ var targetName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 // IsName reports whether a text is a valid name of a target.
 func IsName(text string) bool { return targetName.MatchString(text) }
 
-// defaults is the section defaults. It has the keys of a target except those of one target alone.
+// defaults is the section defaults. It has the keys of a target except keys that targets cannot share.
 type defaults Target
 
 func (*defaults) refuse(key string) string {
@@ -99,7 +99,7 @@ func oddSitekey(t captcha.Type, key string) string {
 	)
 }
 
-// IsTurnstileKey reports whether a site key has the form of those of Turnstile.
+// IsTurnstileKey reports whether a site key has the form of Turnstile's site keys.
 func IsTurnstileKey(key string) bool { return cloudflareKey.MatchString(key) }
 
 var cloudflareKey = regexp.MustCompile(`^[0-3]x[0-9A-Za-z_-]{20}`)
@@ -161,7 +161,7 @@ func unpoolable(t string) string {
 	return fmt.Sprintf("cannot be pooled: each token of %s is made for one visit of the page or one picture; request it with POST /solve", t)
 }
 
-// requestOnly returns why a key of the identity cannot stand in the file, or "".
+// requestOnly returns why a key of the identity cannot be in the file, or "".
 func requestOnly(key string) string {
 	key = strings.ReplaceAll(key, "-", "_") // pages write data-s
 	of := typesWith[key]

@@ -8,7 +8,7 @@
 // # Watching
 //
 // A File reads the configuration file and the files to which it refers, the references ${file:PATH} and
-// the certificates, every 200 ms, and compares their digests. So it also follows links, such as those of a
+// the certificates, every 200 ms, and compares their digests. So it also follows links, such as in a
 // ConfigMap in Kubernetes, and notices changes on a network disk. If a file is invalid, empty, half written
 // or missing, only the Status changes.
 //

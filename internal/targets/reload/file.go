@@ -21,8 +21,8 @@ type File struct {
 	// Listen replaces the listen address of the file in every Set; "" has no effect. If this address is open
 	// to the network, Load and every reload refuse a file without keys.
 	Listen string
-	// Apply applies each valid Set of a reload, but not the first Set. Current and Status return the new Set
-	// after the function has returned.
+	// Apply applies each valid Set of a reload, but not the first Set. When Apply has returned, Current and Status
+	// return the new Set.
 	Apply func(ctx context.Context, s *targets.Set)
 	// Report is called after each attempt that changed the Set or the Status. It must not block.
 	Report func(Outcome)
@@ -32,7 +32,7 @@ type File struct {
 	log    *slog.Logger
 
 	quiet  time.Duration // interval of the polls; a changed file is read when one finds no further change
-	latest time.Duration // while changes continue, the file is read at the first poll this long after the one that found the first change
+	latest time.Duration // while changes continue, the file is read at the first poll this long after the first change
 	seed   maphash.Seed  // of the digests of files, which are kept instead of their content, because it has secrets
 
 	// mu guards the fields below, and orders the attempts, so that an older Set cannot replace a newer one.
@@ -40,7 +40,7 @@ type File struct {
 	refused string            // why the last attempt was refused; "" = not refused
 	good    targets.Status    // the Status of the Set in use
 	used    map[string]uint64 // the digests of the files of the Set in use, by path; nil before the first
-	tried   map[string]uint64 // those of the files of the last attempt
+	tried   map[string]uint64 // the digests of the files of the last attempt
 
 	state atomic.Pointer[state] // never nil; each update stores a new state
 }
@@ -64,7 +64,7 @@ func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) 
 
 // Outcome describes what an attempt to read the file changed.
 type Outcome struct {
-	By       string           // who caused the attempt: the argument of Reload, or ByWatch
+	By       string           // the cause of the attempt: the argument of Reload, or ByWatch
 	Err      error            // why the file was refused; nil = it is valid
 	Changes  []Change         // what changed; nil = the file again has the content of the Set in use, or only comments changed
 	Restart  targets.Problems // the changes that need a restart
@@ -127,7 +127,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 		}
 		return err
 	}
-	// A key that the file no longer has ends at once: the rest may wait for a server that hangs.
+	// A key that the file no longer has ends at once: the other changes may wait for a server that hangs.
 	keysFirst := *old
 	keysFirst.Server.Keys = set.Server.Keys
 	f.publish(&keysFirst, f.Status())

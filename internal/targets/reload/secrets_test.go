@@ -51,7 +51,7 @@ func TestChangedSecretIsRead(t *testing.T) {
 	b.untilDepth(5)
 }
 
-// A changed certificate is applied. One that does not fit its key is refused.
+// A changed certificate is applied. A certificate that does not fit its key is refused.
 func TestChangedCertificateIsRead(t *testing.T) {
 	one, two := redistest.Certificates(t), redistest.Certificates(t)
 	b := newBench(t, "server: {tls: {cert: "+one+"/cert.pem, key: "+one+"/key.pem}}\n"+minimal())
@@ -71,7 +71,7 @@ func TestChangedCertificateIsRead(t *testing.T) {
 	}
 }
 
-// A new password needs no restart, and another server does.
+// A new password needs no restart, but another server needs one.
 func TestChangedPasswordIsApplied(t *testing.T) {
 	file := func(redis, database string) string {
 		return "redis: {url: 'redis://" + redis + "'}\ndedup: {backend: postgres, url: 'postgres://" + database + "'}\n" + minimal()

@@ -36,7 +36,7 @@ func start(t *testing.T) *daemontest.Process {
 	return daemontest.Start(t, daemontest.Options{Config: fmt.Sprintf(config, key, service), Key: key})
 }
 
-// refusals counts the answers that are no success. The first answer is lost.
+// refusals counts the answers with a status of 300 or above. The first answer is lost.
 type refusals int
 
 func (n *refusals) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -52,7 +52,7 @@ func (n *refusals) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err //nolint:wrapcheck // as the transport
 }
 
-// Take waits through refusals that pass, and an answer that is lost costs no token. Report says how the token did.
+// Take waits through temporary refusals, and a lost answer costs no token. Report reports the token's outcome.
 func TestTakeAndReport(t *testing.T) {
 	daemon := start(t)
 	n := refusals(-1)

@@ -29,7 +29,7 @@ type Token struct {
 	ExpiresAt         time.Time `json:"expires_at"`
 }
 
-// Error is an answer of the daemon that is no success.
+// Error is an answer of the daemon with an error status.
 type Error struct {
 	Code, Detail string        // docs/operating.md lists the codes
 	RetryAfter   time.Duration // 0 = a repetition does not help
@@ -65,7 +65,7 @@ func (c *Client) Take(ctx context.Context, target string) (token Token, err erro
 	}
 }
 
-// Report tells poold and the service whether the site accepted a token: "accepted" or "rejected".
+// Report reports to poold and the service whether the site accepted a token: "accepted" or "rejected".
 func (c *Client) Report(ctx context.Context, token Token, outcome string) error {
 	path := "/pool/" + url.PathEscape(token.Target) + "/token/" + url.PathEscape(token.ID) + "/report"
 	return c.send(ctx, http.MethodPost, path, token.ID, fmt.Sprintf(`{"outcome":%q}`, outcome), nil)
@@ -91,7 +91,7 @@ func (c *Client) send(ctx context.Context, method, path, key, body string, into 
 		return fmt.Errorf("poold: %w", err)
 	case response.StatusCode >= http.StatusMultipleChoices:
 		refused := &Error{Code: response.Status}
-		_ = json.Unmarshal(text, refused) // a proxy's answer is no problem document
+		_ = json.Unmarshal(text, refused) // a proxy sends no problem document
 		refused.RetryAfter, _ = time.ParseDuration(response.Header.Get("Retry-After") + "s")
 		if response.StatusCode == http.StatusBadGateway || response.StatusCode == http.StatusGatewayTimeout { // of a proxy
 			refused.RetryAfter = time.Second

@@ -19,7 +19,7 @@ import (
 // run one after another against a running daemon. They run in a new folder with poold, pools.yaml
 // and the picture letters.png. The words after a fence select how the block runs:
 //
-//	sh           commands of bash; the first one that fails fails the test
+//	sh           commands of bash; a failed command fails the test
 //	sh install   commands that scripts/firsttoken runs on a clean machine
 //	sh deploy    commands that a test of deploy runs
 //	console      commands behind "$ ", and their output: the test compares the names of the

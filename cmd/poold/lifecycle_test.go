@@ -33,9 +33,8 @@ func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 	return d
 }
 
-// If a part fails, the daemon stops in the same stages as after a signal, and the daemon names this
-// part. The test is not parallel. Otherwise, after its Redis has ended, the server of another test
-// could get the same port.
+// If a part fails, the daemon stops in the same stages as after a signal, and names this part. The test
+// is not parallel, because the server of another test could get the port of its Redis, which ends.
 func TestAPartThatFails(t *testing.T) {
 	var output testkit.Log
 	d := daemonOf(t, serverless, &output)

@@ -154,8 +154,8 @@ func (w *world) atRest(t testing.TB, p *process, limit time.Duration) targetStat
 }
 
 // One of two replicas kills itself at a step of an order, and the other replica takes over. Nothing is
-// bought twice. TestADeadReplicasOrders of package purchase has each step. The token of every solved task is collected, except if the kill
-// interrupted the submit of the task.
+// bought twice. TestADeadReplicasOrders of package purchase has each step. The token of every solved task is collected,
+// unless the kill interrupted the submit of the task.
 func TestKillDuringAnOrder(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

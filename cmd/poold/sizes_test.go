@@ -58,7 +58,7 @@ func TestSizes(t *testing.T) {
 	t.Logf("a line counts if it has code:\n%s", text.String())
 }
 
-// A line counts if it has a token that is no comment. The lines of a script in a raw string count as Lua.
+// A line counts if it has a token other than a comment. The lines of a script in a raw string count as Lua.
 func TestSizesAreMeasured(t *testing.T) {
 	const source = "package p // a\n\n// b\nvar s = `\n-- c\nredis.call('GET')\n`\nvar r = `\n\n`\n/*\n*/ var i int\n"
 	if code, lua := goLines([]byte(source)); code != 6 || lua != 1 {

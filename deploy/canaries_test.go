@@ -60,7 +60,7 @@ targets:
   other: {` + page + `other, depth: 25}
 `
 
-// canaries collects what a poold with secrets shows.
+// canaries collects everything that a poold with secrets shows.
 type canaries struct {
 	testing.TB
 	*daemontest.Process

@@ -25,8 +25,8 @@ const callerTask = `{"type":"RecaptchaV2TaskProxyless","websiteURL":"https://sta
 // pictureTask is a task with a picture.
 var pictureTask = `{"type":"ImageToTextTask","body":"` + secrets["PICTURE"] + `"}`
 
-// request is a request to a route: the parameters of the path that differ from those of other routes,
-// a query and a body.
+// request is a request to a route: a query, a body, and the path parameters that differ from other
+// routes.
 type request struct {
 	id    string
 	query string

@@ -136,7 +136,7 @@ func TestCompose(t *testing.T) {
 	pools := filepath.Join(folder, "config", "pools.yaml")
 	write(t, pools, solver.replaceURL(t, read(t, pools)))
 
-	// The owner of /data is that of the image redis:7-alpine.
+	// /data has the same owner as in the image redis:7-alpine.
 	redisImage := image{files: programs(), folder: "/", owners: map[string]string{"/data": "999:1000"}}
 	redis := p.up(t, "redis", redisImage)
 	ours := builtImage(t)

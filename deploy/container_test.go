@@ -21,7 +21,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// image is what a container gets from an image.
+// image describes the image of a container.
 type image struct {
 	files      []mount
 	owners     map[string]string // UID:GID of a folder, if it is not root
@@ -40,7 +40,7 @@ type mount struct {
 	writable       bool
 }
 
-// programs has the programs of the machine. It stands in for the images whose programs these tests run.
+// programs returns the machine's programs, which these tests run instead of the programs of images.
 // The folder /usr of the container stays empty.
 func programs() (files []mount) {
 	for _, folder := range []string{"/bin", "/lib", "/lib64"} {

@@ -57,8 +57,8 @@ func dashboard(t *testing.T) (queries []query, variables []string) {
 	return queries, variables
 }
 
-// checkDashboard lets promtool parse the queries of the dashboard, and checks their labels and those of their
-// legends with checkLabels.
+// checkDashboard lets promtool parse the queries of the dashboard, and checks the labels of queries and legends
+// with checkLabels.
 func checkDashboard(t *testing.T, labels map[string]map[string]bool, records []rule) {
 	t.Helper()
 	for _, name := range slices.Collect(maps.Keys(labels)) {

@@ -14,7 +14,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// With its values as they are, the chart has the objects of kubernetes.yaml. The functions are those of Helm.
+// With its default values, the chart has the objects of kubernetes.yaml.
 func TestChartIsTheManifest(t *testing.T) {
 	release := func(values map[string]any) map[string]any {
 		return map[string]any{"Release": map[string]any{"Name": "poold"}, "Values": values}

@@ -150,8 +150,8 @@ func toSentinels(t *testing.T, first, second string) (redis, sentinel string) {
 	return section(t, "sentinel_master", sentinels...), sentinel
 }
 
-// emptyCluster makes a cluster of three empty servers, and returns their addresses with those of the
-// docs.
+// emptyCluster makes a cluster of three empty servers. It returns their addresses, and pairs of an
+// address in the docs and a server's address.
 func emptyCluster(t *testing.T) (nodes, replaced []string) {
 	t.Helper()
 	for i := range 3 {

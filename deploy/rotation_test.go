@@ -129,7 +129,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	acl(">second-password")
 	applied("the password", func() { write("redis", "second-password") })
 	acl("<first-password")
-	// Ends the connections with the first password one by one, as their age would.
+	// Ends the connections with the first password, as happens when they are 30 min old.
 	testkit.NoError(t, admin.Do(t.Context(), "client", "kill", "user", "poold", "skipme", "yes").Err())
 	for before := served.Load(); served.Load() < before+40; {
 		time.Sleep(5 * time.Millisecond)

@@ -74,7 +74,7 @@ func watch(t testing.TB, o daemontest.Options) *watched {
 }
 
 // scrapeWith waits until /metrics contains all the given lines, and returns this scrape. A line that
-// ends in >0 stands for a sample with any value above 0.
+// ends in >0 matches a sample with any value above 0.
 func (w *watched) scrapeWith(lines ...string) (found scrape) {
 	w.Helper()
 	var last string

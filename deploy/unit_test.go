@@ -95,8 +95,8 @@ func TestUnitFitsTheDaemon(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	// Without a path, a missing credential is no error, so that the unit also starts with the demo
-	// file. systemd searches the file in /etc/credstore.
+	// Without a path, a missing credential is not an error, so that the unit also starts with the demo
+	// file. systemd searches for the credential in /etc/credstore.
 	testkit.DeepEqual(t, "LoadCredential, like the credentials of systemd/pools.yaml", u["LoadCredential"], names)
 }
 

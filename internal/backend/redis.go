@@ -9,7 +9,7 @@ import (
 	"poold/internal/targets"
 )
 
-// RedisOptions converts the section redis. The address is its URL, or that of the embedded server.
+// RedisOptions converts the section redis. The address is its URL, or the embedded server's.
 func RedisOptions(r targets.Redis, address string, log *slog.Logger) redisdb.Options {
 	return redisdb.Options{
 		Addresses: address, SentinelMaster: r.SentinelMaster, SentinelUser: r.SentinelUser,

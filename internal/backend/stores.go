@@ -19,7 +19,7 @@ type Store struct {
 	Table     *dynamostore.Store // nil = it is a database
 	Ready     string             // what Init has done
 	Init      func(context.Context) error
-	// Start prepares the store for the daemon. The error is a history.ErrDown, that of ctx, or one that no wait heals.
+	// Start prepares the store for the daemon. The error is a history.ErrDown, ctx's error, or a permanent one.
 	Start func(context.Context) error
 	Try   func(context.Context) (found string, err error) // checks the store and changes nothing
 	Close func()

@@ -81,7 +81,7 @@ type Identity struct {
 const MostPicture = 1 << 20
 
 // Picture describes the picture of a CAPTCHA of type Image, and how to read the text in the picture.
-// The zero value means that there is no picture. Picture contains only the hash of the bytes. The
+// The zero value means no picture. Picture contains only the hash of the bytes. The
 // caller must keep the bytes until the order is submitted.
 type Picture struct {
 	SHA256 string `json:"sha256"` // hash of the picture's bytes, 64 lower-case hex digits
@@ -120,7 +120,7 @@ const (
 // for people who read keys, and the hash of all fields. It has only letters, digits and .:_-
 type ID string
 
-// Hash returns the last part of the ID, which alone tells identities apart: 32 lower-case hex digits.
+// Hash returns the last part of the ID, which is unique to the identity: 32 lower-case hex digits.
 func (id ID) Hash() string { return string(id[strings.LastIndexByte(string(id), ':')+1:]) }
 
 // Site returns the identifier that the vendor of the CAPTCHA gave the site: the sitekey, gt or

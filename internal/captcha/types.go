@@ -20,7 +20,7 @@ type Kind struct {
 
 	InPHP          []Name // values of `method` in in.php
 	CreateTask     []Name // names in createTask, without the endings Task and TaskProxyless
-	EnterpriseTask bool   // the enterprise variant has a name of its own in createTask, with the ending Enterprise
+	EnterpriseTask bool   // the enterprise variant has a separate name in createTask, with the ending Enterprise
 	// Report is in the paths of reports about this type in createTask's protocol, as in reportIncorrectHcaptcha.
 	Report string
 	// Solution is the member of createTask's solution; "" = the solution consists of named values.
@@ -33,9 +33,9 @@ type Kind struct {
 // other name has. A client sends the name of its service, or else the first one without a service.
 type Name struct{ Name, Version, Service string }
 
-// Field is a key of an identity that belongs to a type, with its names in both protocols. Of several names, the first
-// one is sent, or those marked for the service, as in gt@captchaai; all are read. A field without a key has no effect
-// on this type.
+// Field is a key of an identity that belongs to a type, with its names in both protocols. If it has several names,
+// clients send the first one, or the names marked for the service, as in gt@captchaai; services read all. A field
+// without a key has no effect on this type.
 type Field struct {
 	Key        string // in pools.yaml and POST /solve
 	Must       bool   // a solve needs it

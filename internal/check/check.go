@@ -114,7 +114,7 @@ func classed(class string, problems []targets.Problem) (findings []finding) {
 
 // targetLine describes a target: its type, its stock, the daily cost of the stock without requests,
 // and the daily limit of its purchases. The line is a warning if the stock exceeds the limit, or if
-// there is no limit or no price.
+// the limit or the price is missing.
 func targetLine(set *targets.Set, t *targets.Target) (class, text string) {
 	text = fmt.Sprintf("%s: %s, %s, depth %d; ", t.Name, t.Identity.Type, t.Refill, t.Depth)
 	if halted := t.Halted(); halted != "" {

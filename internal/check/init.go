@@ -110,7 +110,7 @@ func (a *answers) usualVariable() string {
 	return strings.NewReplacer("2", "TWO", "-", "_").Replace(strings.ToUpper(a.Service)) + "_API_KEY"
 }
 
-// isSitekey takes the key out of what was copied with it.
+// isSitekey extracts the sitekey from a copied text, such as an attribute or a URL.
 func (a *answers) isSitekey(text string) bool {
 	found := sitekey.FindStringSubmatch(text)
 	if found != nil {

@@ -22,7 +22,7 @@ const (
 	FailedFor = 30 * time.Second  // how long waiting replicas can read a failure
 )
 
-// setBack is the largest step back of a store's clock after which stored times still count.
+// setBack is the largest backward step of a store's clock after which stored times remain valid.
 const setBack = 10 * time.Second
 
 // State is the state of a claim, as Enter reports it to one replica.
@@ -66,7 +66,7 @@ type End struct {
 
 // Store keeps values with versions. The errors of its methods are redisdb.ErrDown.
 type Store interface {
-	// Load returns the value of a key and the time of the store's clock. The version 0 means that there is no value.
+	// Load returns the value of a key and the time of the store's clock. Version 0 means no value.
 	Load(ctx context.Context, key captcha.ID) (value []byte, version int64, now time.Time, err error)
 	// Swap replaces the value if it has this version. A repetition after a lost reply returns false.
 	Swap(ctx context.Context, key captcha.ID, version int64, to Change) (ok bool, err error)
@@ -79,7 +79,7 @@ type Change struct {
 	Version int64
 	Value   []byte        // JSON
 	Keep    time.Duration // life of the value
-	Wake    bool          // tells all replicas
+	Wake    bool          // notifies all replicas
 }
 
 // Claims are the claims in a Store. It is safe for concurrent use.
@@ -194,7 +194,7 @@ func (v *value) left(moment int64, most time.Duration) time.Duration {
 // after returns the moment in ms.
 func (v *value) after(d time.Duration) int64 { return v.now + d.Milliseconds() }
 
-// rest returns the time that the solve may still take; 0 = none is under way.
+// rest returns the time left for the solve; 0 = no solve is under way.
 func (v *value) rest() time.Duration {
 	if v.Ended {
 		return 0

@@ -12,8 +12,8 @@
 //     all earlier ones, even after the value expired. Hold and End with an earlier fence change nothing.
 //   - Each step may be repeated, because a reply may be lost: the same call of Enter finds itself as the holder, and
 //     the same End finds its end.
-//   - A time that is too far in the future counts as past: the store's clock went back by more than 10 s since.
-//   - A value expires when neither its solve nor its end can interest a caller any more.
+//   - A time that is too far in the future counts as past, because the store's clock was set back by more than 10 s.
+//   - A value expires when its solve and its end are too old for any caller.
 //
 // End and Release wake all replicas (Store.Listen). A wake-up may be lost, for example behind a pooler in transaction
 // mode, so a replica that waits must also call Enter each second.

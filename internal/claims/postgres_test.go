@@ -75,7 +75,7 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 		listen := func() {
 			testkit.Run(t, func(ctx context.Context) error { return c.Listen(ctx, func(captcha.ID) {}) })
 		}
-		if name == "dropped" { // who connects to listen makes the table
+		if name == "dropped" { // the connection that listens makes the table
 			outage.Begin, outage.End = func() { server.SQL(t, address, "drop table captcha_cache") }, listen
 		} else {
 			listen()

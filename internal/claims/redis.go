@@ -63,7 +63,7 @@ func (s redisStore) channel() string { return s.db.Prefix + ":wake" }
 // listenAgain is the interval at which Listen repeats the SUBSCRIBE, which Redis may have denied until now.
 const listenAgain = time.Minute
 
-// Listen implements Store. A message that is sent while there is no connection is lost.
+// Listen implements Store. A message that is sent without a connection is lost.
 func (s redisStore) Listen(ctx context.Context, wake func(captcha.ID)) error {
 	messages := s.db.Slow.Subscribe(ctx, s.channel())
 	defer func() { _ = messages.Close() }()

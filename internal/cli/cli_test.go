@@ -172,7 +172,7 @@ func TestCommands(t *testing.T) {
 
 func split(words string) []string { return strings.Fields(words) }
 
-// matches compares a text with a pattern; "…" at the end of the pattern stands for any text.
+// matches compares a text with a pattern; "…" at the end of the pattern matches any text.
 func matches(text, pattern string) bool {
 	if beginning, cut := strings.CutSuffix(pattern, "…"); cut && !strings.HasSuffix(text, "…") {
 		return strings.HasPrefix(text, beginning)
@@ -320,7 +320,7 @@ func TestLogIsReadable(t *testing.T) {
 	}
 }
 
-// A reader of stderr that hangs stops nobody: lines are dropped, counted, and told later.
+// A hanging reader of stderr blocks nothing: lines are dropped and counted, and the number is logged later.
 func TestLogDoesNotBlock(t *testing.T) {
 	reader, stderr := io.Pipe()
 	log, lines, err := cli.LogFlags(&cobra.Command{}, &cli.Console{Stderr: stderr})()

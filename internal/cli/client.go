@@ -81,7 +81,7 @@ type answer struct {
 	body   []byte
 }
 
-// refusal is the error for an answer that is no success.
+// refusal is the error for an answer with a status of 300 or above.
 type refusal struct {
 	Code, Detail string   // of the daemon's problem document; "" if the answer is none
 	Problems     []string // further lines

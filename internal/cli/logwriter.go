@@ -42,7 +42,7 @@ func (w *LogWriter) Close() {
 	}
 }
 
-// run writes the lines until Close, and tells there that lines were dropped.
+// run writes the lines until Close, and logs how many were dropped.
 func (w *LogWriter) run(to io.Writer, tell *slog.Logger) {
 	defer close(w.done)
 	for told := int64(0); ; {

@@ -70,7 +70,7 @@ func Printable(text string) string {
 // digits.
 func Amount(x float64) string { return decimal(x, 2) }
 
-// decimal formats a number with so many decimals, and with two significant digits if it is small.
+// decimal formats a number with this many decimals, and with two significant digits if it is small.
 func decimal(x, decimals float64) string {
 	if x > 0 {
 		decimals = max(decimals, 1-math.Floor(math.Log10(x)))
@@ -181,7 +181,7 @@ func summed(done string, names ...string) format {
 	}
 }
 
-// all formats all fields of an object, also those of inner objects and lists.
+// all formats all fields of an object, including its inner objects and lists.
 func all(_ string, of map[string]any) string { return align(pairs("", of)) }
 
 func pairs(path string, value any) (lines []string) {

@@ -89,7 +89,7 @@ func showStatus(ctx context.Context, c *Console, daemon *Client, glob string, as
 	return errors.Join(err, c.Print(string(text)))
 }
 
-// statusText formats the status: what is wrong, tables of providers, replicas and targets, and the state of the daemon.
+// statusText formats the status: problems, tables of providers, replicas and targets, and the state of the daemon.
 func statusText(d *status.Document) string {
 	of := objects([]*status.Document{d})[0].(map[string]any)
 	var text strings.Builder

@@ -12,7 +12,7 @@
 //   - A guest's task leaves its ticket at the submit. Each submit and poll registers the guest at the refiller of
 //     its replica for 30 s: if the first replica dies before it has placed the order, the next poll heals it.
 //     Without polls nothing new is ordered after 30 s. Only the replica of the submit buys a picture, or for a
-//     guest with a proxy, because nobody stores the bytes or the proxy's password.
+//     guest with a proxy, because no store has the bytes or the proxy's password.
 //   - A ticket is demand for one token. If the token expires unread, the task has failed, and nothing is bought
 //     again.
 //
@@ -20,8 +20,8 @@
 //
 //   - A task counts as one request, however often it is polled, and never gets a second token: its end is in the
 //     record before a client gets the answer.
-//   - What one caller can leave behind is bounded by pool.MostTasks unfinished tasks, and tasks have at most half
-//     of the tickets of an identity.
+//   - A caller has at most pool.MostTasks unfinished tasks, and tasks have at most half of the tickets of an
+//     identity.
 //   - A repeated submit is another task, and buys again, at every replica: the protocols have no key of
 //     idempotency.
 //
@@ -30,7 +30,7 @@
 // A test build can kill itself (package crash) at "taken", after the take of a token, and at "noted", after the
 // write to the record and before the response.
 //
-// # What it does not do
+// # Out of scope
 //
 // The package contains no HTTP, no keys of callers and no Redis key. Each caller passes the Terms of the take.
 package compat

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// guestWait limits the wait of a guest's task, as that of a caller of POST /solve.
+	// guestWait limits the wait of a guest's task, as of a caller of POST /solve.
 	guestWait = 5 * time.Minute
 	// taskIdle is how long after a submit or a poll orders are placed for a guest's task.
 	taskIdle = 30 * time.Second
@@ -38,7 +38,7 @@ type Task struct {
 
 // Terms describes how a task takes its token.
 type Terms struct {
-	// Call has the terms of the take: ID, Margin, MostTickets, Row, Rate. Tasks sets the rest.
+	// Call has the terms of the take: ID, Margin, MostTickets, Row, Rate. Tasks sets its other fields.
 	Call pool.Call
 	// Guest is the purchase for an identity without a target, as in solve.Request; nil = a target.
 	Guest *solve.Spec
@@ -190,7 +190,7 @@ func newNumber() string {
 func (on *Terms) call() pool.Call {
 	call := on.Call
 	call.Task, call.Wait, call.Fingerprint, call.Nonce = true, 0, "", ""
-	call.MostTickets = max(1, call.MostTickets/2) // tasks that nobody polls keep no caller out that waits
+	call.MostTickets = max(1, call.MostTickets/2) // abandoned tasks leave room for callers that wait
 	return call
 }
 
@@ -205,7 +205,7 @@ type Result struct {
 }
 
 // Poll returns the token of a task. It calls terms unless the task has its token. From the second delivery on, the
-// source of the token is "replay". The error is a Cause, such as NotReady, or one that CauseOf maps to a Cause.
+// source of the token is "replay". The error is a Cause, such as NotReady, or CauseOf maps it to a Cause.
 func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task) (Terms, error)) (Result, error) {
 	record, task, err := t.read(ctx, number, caller)
 	if err != nil {

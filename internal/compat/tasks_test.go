@@ -89,7 +89,7 @@ var stories = []struct {
 	name   string
 	depth  int // of the target; -1 = a guest, -2 = a picture
 	play   func(w *solvetest.World, a, b *side)
-	want   string // what the clients of a, then of b heard
+	want   string // answers to the clients of a, then of b
 	sold   int
 	counts string // hits, waited, missed, left, replays; "" = not checked
 }{
@@ -429,7 +429,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// Of polls at the same time exactly one is the first.
+// Exactly one of several polls at the same time is the first.
 func TestPollsAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := solvetest.New(t)

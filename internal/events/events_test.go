@@ -79,7 +79,7 @@ func testList(t *testing.T, p redistest.Place) {
 	for _, r := range []*replica{one, two} {
 		r.Note(events.Event{Kind: events.ProviderDown, Topic: "provider", State: "down"})
 	}
-	for _, r := range []*replica{one, two} { // both have written their former events when they have written these
+	for _, r := range []*replica{one, two} { // written after the earlier events of each replica
 		r.Note(events.Event{Kind: events.TargetFlushed})
 	}
 	testkit.Within(t, 20*time.Second, "five events", func() bool { return len(one.recent(t)) == 5 })
@@ -133,7 +133,7 @@ func TestEventsWaitForRedis(t *testing.T) {
 	})
 }
 
-// Whoever makes many changes of one kind displaces only the former ones of this kind.
+// An actor with many changes of one kind displaces only its own earlier changes of this kind.
 func TestOneActorDoesNotDisplaceOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redistest.Bubble, p redistest.Place) {
 		r := newReplica(t, p)

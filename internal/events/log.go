@@ -48,8 +48,8 @@ const (
 	Kept = 30 * 24 * time.Hour
 	// remembered is how long an equal event of the same topic is dropped.
 	remembered = time.Hour
-	// mostQueued is the maximum number of events that wait for Redis in memory, besides the one that
-	// Run tries to write.
+	// mostQueued is the maximum number of events that wait for Redis in memory, besides the event that
+	// Run writes.
 	mostQueued = Newest - 1
 	// lastWrite limits the time in which Run writes the queue after its context has ended.
 	lastWrite = time.Second

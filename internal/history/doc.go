@@ -6,7 +6,7 @@
 // sent twice counts once. The flow of tokens never waits for a store.
 //
 // An Order or Handout is declared once: its JSON is the text of the row in each store, the answer of the API, and
-// the columns of CSV; the terminal shows those of cli.rowColumns.
+// the columns of CSV; the terminal shows the columns in cli.rowColumns.
 //
 // Three packages implement Sink and pass the suite of historytest:
 //

@@ -49,7 +49,7 @@ type Outcome string
 const (
 	Solved    Outcome = "solved"    // its token was added to the stock
 	Discarded Outcome = "discarded" // its token had expired
-	Failed    Outcome = "failed"    // the service failed or timed out, or its token was one that it had sold before
+	Failed    Outcome = "failed"    // the service failed or timed out, or sold an earlier token again
 	Refused   Outcome = "refused"   // the service refused the submit, and nothing was bought
 	Lost      Outcome = "lost"      // the deadline passed without a result
 )
@@ -64,8 +64,8 @@ const (
 	StatusPolling Status = "polling"
 )
 
-// Costs reports whether an order costs its price: the service has solved the task, with a new token or one that it
-// sold before, or may still solve it after a timeout here.
+// Costs reports whether an order costs its price: the service has solved the task, even with a token that it sold
+// before, or may still solve it after a timeout here.
 func (o *Order) Costs() bool {
 	switch o.Outcome {
 	case Solved, Discarded, Lost:
@@ -77,7 +77,7 @@ func (o *Order) Costs() bool {
 	return false
 }
 
-// Handout is what a key did with a token: it took one, waited in vain, or reported. It contains no token.
+// Handout is an action of a key: it took a token, waited in vain, or reported on a token. It contains no token.
 type Handout struct {
 	ID     string `json:"id"`
 	At     Time   `json:"at"`  // on Redis' clock
@@ -93,7 +93,7 @@ type Handout struct {
 // Keyless is the key of a call without a key. No key has this name.
 const Keyless = "-"
 
-// Action is what a key did.
+// Action is the kind of a Handout.
 type Action string
 
 // The actions of keys.
@@ -132,7 +132,7 @@ const (
 	KindHandout Kind = "handout"
 )
 
-// Sum is a set of figures of a UTC day, or what a row adds to it.
+// Sum is a set of figures of a UTC day, or the part that a row adds.
 type Sum struct {
 	Day   string // 2006-01-02
 	Scope Scope
@@ -151,9 +151,9 @@ const (
 	ScopeKey    Scope = "key"
 )
 
-// Figures are counts by name. Those of types and targets are the outcomes of orders, elapsed_ms (from submit to
-// end, of solved and discarded orders), spent (known prices, in billionths of the currency) and unpriced (orders of
-// unknown price). Those of keys are the actions, spent and unpriced.
+// Figures are counts by name. Types and targets have the outcomes of orders, elapsed_ms (from submit to end, of
+// solved and discarded orders), spent (known prices, in billionths of the currency) and unpriced (orders of unknown
+// price). Keys have the actions, spent and unpriced.
 type Figures map[string]int64
 
 // Add adds figures.

@@ -64,8 +64,8 @@ func (s *Sender) Health() Health {
 	return s.health
 }
 
-// Run sends rows until ctx ends, and those that wait then. What it cannot send stays in Redis, and any replica can
-// send it.
+// Run sends rows until ctx ends, and then the rows that still wait. Rows that it cannot send stay in Redis, and any
+// replica can send them.
 func (s *Sender) Run(ctx context.Context) error {
 	s.probe(ctx)
 	try := func(ctx context.Context) (pause time.Duration) {
@@ -237,11 +237,11 @@ func OrderOf(p *purchase.Purchase) Order {
 	}
 }
 
-// Ask is what the caller of a take knows of its hand-out. The scripts of package pool add the rest.
+// Ask has the fields of a Handout that the caller of a take knows. The scripts of package pool add the others.
 type Ask struct {
 	Key, Target string
 	Image       string `json:",omitempty"`
-	Buys        bool   `json:",omitempty"` // a token for which the call waits is bought for it
+	Buys        bool   `json:",omitempty"` // if the call waits, its token is bought for it
 }
 
 // Row returns the text that package pool keeps with the call.

@@ -94,7 +94,7 @@ func subject(i int, order string) purchase.Purchase {
 	return p
 }
 
-// journal returns the order of a purchase. Each one has an account of its own, so that no account is braked.
+// journal returns the order of a purchase. Each order has another account, so that no account is braked.
 func journal(p *purchase.Purchase) *pool.Order {
 	return &pool.Order{Name: p.Order, ID: p.ID, Account: p.Order, Key: p.Order, Life: time.Hour, Concurrency: 1, Depth: 1 << 20, Price: p.Price}
 }
@@ -236,8 +236,8 @@ func TestRowsOfHandouts(t *testing.T) {
 	}
 }
 
-// A row that cannot be read and one that the store refuses do not block others, even if the store goes down while a
-// refused batch is split.
+// An unreadable row and a row that the store refuses do not block others, even if the store goes down while a refused
+// batch is split.
 func TestRefusedRowBlocksNoOthers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		calls := 0
@@ -298,7 +298,8 @@ func TestSenderOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// A store that is away from the start is known to be away before the first row. A stop sends what has just ended.
+// A store that is away from the start is known to be away before the first row. A stop sends the rows of orders that
+// have just ended.
 func TestHealthBeforeTheFirstRow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Fail(history.ErrDown)
@@ -341,7 +342,7 @@ func TestRowsOfADeadReplicaCountOnce(t *testing.T) {
 	})
 }
 
-// The purchase of an order is a row for stores that other programs read.
+// For stores that other programs read, a purchase appends a row of an order in flight.
 func TestOrdersInFlightAreSent(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.sender(w.pool)

@@ -18,8 +18,8 @@ const (
 	MostLimit = 1000
 )
 
-// Sink keeps rows. Its methods are safe for concurrent use. The error is that of ctx, an ErrDown, or it says what
-// is wrong with the content of a row. It contains no addresses and no credentials.
+// Sink keeps rows. Its methods are safe for concurrent use. The error is ctx's error, an ErrDown, or it describes a
+// fault in the content of a row. It contains no addresses and no credentials.
 type Sink interface {
 	// Append stores at most MostBatch rows. A row whose ID is there already is ignored, so that each row counts
 	// once in the sums of its day. After an error any part of the rows may be stored, and the caller repeats all. Rows

@@ -227,7 +227,7 @@ func sumKey(s *history.Sum) key {
 	return key{"STATS#" + s.Day, sk}
 }
 
-// sumNames returns the attributes of a sum that are no figures. The figures of a key expire with the last hand-out of
+// sumNames returns the attributes of a sum except its figures. The figures of a key expire with the last hand-out of
 // the day.
 func (s *Store) sumNames(sum *history.Sum) item {
 	switch sum.Scope {

@@ -12,7 +12,7 @@
 //	KEY#{key}                   {timestamp}#{handout}       hand-out of a key
 //	STATS#{date}                KEY#{key}                   day and key: the key's figures
 //
-// A timestamp is the time at which an order ended; for an order in flight, that of its submit. It is in UTC and in
+// A timestamp is the time at which an order ended, or the submit of an order in flight. It is in UTC and in
 // milliseconds, such as 2026-01-02T03:04:05.678Z, so that timestamps sort as times do. The index contains the orders,
 // under STATUS#solved and STATUS#error, and those in flight, under STATUS#polling. Their sort key in the index is
 // {timestamp}#{order}; the copies have this attribute, too, but are not in the index.

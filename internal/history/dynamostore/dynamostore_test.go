@@ -228,7 +228,8 @@ func TestActiveOrders(t *testing.T) {
 	active()
 }
 
-// No page and no day contains an item after its ttl, even if DynamoDB has not deleted it yet, or an item of another program.
+// No page and no day contains an item after its ttl (even if DynamoDB has not deleted it yet), or an item of another
+// program.
 func TestItemsThatNeverShow(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	h := history.Handout{ID: "17-1", At: history.Time{Time: yesterday()}, Key: "ci", Action: history.Missed, Target: "a"}
@@ -273,7 +274,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// Init creates the table, its index and its time to live. It may be repeated, even concurrently, and keeps what is there.
+// Init creates the table, its index and its time to live. It may be repeated, even concurrently, and keeps existing
+// data.
 func TestInit(t *testing.T) {
 	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)

@@ -108,7 +108,7 @@ func (s *Store) Close() { s.transport.CloseIdleConnections() }
 // refuseRedirect follows no redirect, because a signed request is valid for one host only.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// retryable adds two rules to those of the SDK: a cancelled transaction is repeated if DynamoDB was busy, and a call
+// retryable adds two rules to the SDK's: a cancelled transaction is repeated if DynamoDB was busy, and a call
 // that timed out is not repeated, because another attempt could take as long. All attempts of a transaction have the
 // same token from the SDK, so that DynamoDB does not apply it again if the response to an attempt was lost.
 func retryable(err error) aws.Ternary {

@@ -39,7 +39,7 @@ func Start(t testing.TB) *Server {
 }
 
 // Credentials sets credentials that any emulator accepts, and hides other credentials of this machine from the SDK. The
-// function set is that of a test or, for all tests of a package, one that calls os.Setenv.
+// function set is t.Setenv or, for all tests of a package, a function that calls os.Setenv.
 func Credentials(set func(name, value string)) {
 	NoCredentials(set)
 	set("AWS_ACCESS_KEY_ID", "dynamotest")

@@ -87,7 +87,7 @@ func (w *twin) cutOff(rows []history.Row) {
 	_ = pick(w.replicas...).Append(ctx, rows[:min(len(rows), history.MostBatch)])
 }
 
-// compare compares all pages of a query with the model. Of a task it asks for the newest order only.
+// compare compares all pages of a query with the model. For a task it asks only for the newest order.
 func (w *twin) compare(t rapid.TB, q history.Query) {
 	t.Helper()
 	rows := w.model.Rows(func(r *history.Row) bool { return selects(&q, r) })
@@ -327,8 +327,8 @@ func testEndedContexts(t *testing.T, w *twin) {
 	}
 }
 
-// Senders append batches, are killed, and send again what they may have sent, in any order. After each row was sent at least
-// once, the store equals the model.
+// Senders append batches, are killed, and repeat batches that may have arrived, in any order. After each row was sent
+// at least once, the store equals the model.
 func testModel(t *testing.T, open Open) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		_ = checks.Value.Set("10") // each check opens a store

@@ -5,7 +5,7 @@
 // All transactions lock rows in the order of their kinds and IDs, and then figures in the order of their keys, so they
 // cannot deadlock.
 //
-// A query reads one page from an index, newest first. A query for a few targets reads a page of each target.
+// A query reads one page from an index, newest first. A query for a few targets reads one page for each of them.
 //
 // Expired rows are neither written nor found, and Store.Run deletes them in small batches. Ages are measured with the
 // server's clock.

@@ -159,7 +159,7 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// A full or read-only server is an outage. A content that it refuses is not: the Sender drops such a row.
+// A full or read-only server is an outage. A row with refused content is not an outage: the Sender drops it.
 func testRefusals(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	s, _ := openStore(t, address, postgrestest.Patience, quarter, quarter)

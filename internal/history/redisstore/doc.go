@@ -3,8 +3,8 @@
 // found by its ID or task while it is among the newest 1,000 of its status. The size in Redis does not grow with the
 // number of orders.
 //
-// A row is new if its list does not contain it. A row that is sent again after so many newer ones that its list has
-// dropped it counts twice; a Sender repeats only its last batch.
+// A row is new if its list does not contain it. A row that is sent again after its list has dropped it counts twice;
+// a Sender repeats only its last batch.
 //
 // # Keys
 //

@@ -257,7 +257,7 @@ func (s *Store) Days(ctx context.Context, at time.Time) ([]history.Sum, error) {
 	return list, nil
 }
 
-// wrap converts an error to one that history.Sink allows.
+// wrap converts an error to an error that history.Sink allows.
 func wrap(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:

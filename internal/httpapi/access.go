@@ -80,8 +80,8 @@ type Caller struct {
 	Limiter     *rate.Limiter // nil = no limit
 	// StableName is the name of the caller in Redis. Each stored Idempotency-Key begins with the
 	// StableName of its caller. StableName is also stored with each taken token, because only the
-	// caller of the take may report on the token. The StableName of a key never equals that of a
-	// keyless caller. A caller with a key can therefore not repeat the take of a keyless caller.
+	// caller of the take may report on the token. A key never has the StableName of a keyless caller,
+	// so a caller with a key cannot repeat the take of a keyless caller.
 	StableName string
 }
 

@@ -29,7 +29,7 @@ func (s *Server) pause(c *Context) error {
 	if err != nil {
 		return err
 	}
-	var terms string       // the end and the reason, as the rest of a sentence
+	var terms string       // the end and the reason, to complete a sentence
 	var limits []slog.Attr // the same for the log
 	if length > 0 {
 		until := time.Now().Add(length).UTC()

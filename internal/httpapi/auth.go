@@ -117,7 +117,7 @@ func (s *Server) refuseKey(c *Context, secret string) error {
 
 // find returns the target with the given name, if the caller may use the target.
 func (s *Server) find(c *Context, name string) (*targets.Target, error) {
-	if !c.Caller.MayUse(name) { // also if there is no such target: a key must not learn which other targets exist
+	if !c.Caller.MayUse(name) { // also for an unknown target: a key must not learn which other targets exist
 		return nil, NewProblem(CodeForbidden, "this key is limited to other targets")
 	}
 	if t := c.Access.Targets[name]; t != nil {
@@ -174,7 +174,7 @@ func refuseStrangers(r *http.Request) error {
 var crossOrigin http.CrossOriginProtection
 
 // refuseForeignPages refuses requests that a page of another site caused. Browsers mark such requests by
-// Sec-Fetch-Site or Origin. With plain HTTP, an image in a foreign page causes only a Referer.
+// Sec-Fetch-Site or Origin. With plain HTTP, a request for an image in a foreign page has only a Referer.
 func refuseForeignPages(r *http.Request) error {
 	asked := *r
 	asked.Method = http.MethodPost // CrossOriginProtection lets each GET pass, but GET can hand out a token

@@ -55,7 +55,7 @@ func untilRefused(t *testing.T, status int, send func(i int) answer) {
 
 // TestWrongKeysAreSlowedByAddress: after twenty wrong keys, an address may send one more each three
 // seconds. A right key from this address is always served. A request without a key does not count.
-// One line a minute and address tells of them, on all routes.
+// They are logged once a minute and address, on all routes.
 func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "staging-login", 3)

@@ -187,7 +187,7 @@ func browserHostile(t *testing.T, visit visitFunc) {
 	testkit.Equal(t, "wider than the window of a phone", wide, "")
 }
 
-// browserScriptless tests that the page works without JavaScript: it reloads itself, and links and forms do the rest.
+// browserScriptless tests that the page works without JavaScript: it reloads itself, and links and forms work.
 func browserScriptless(t *testing.T, visit visitFunc) {
 	d := start(t, sampleSet(), nil, nil)
 	v := visit(d, "")

@@ -209,7 +209,7 @@ func (s *Server) sendSolved(c *Context, got *compat.Result, reply wire.Reply) er
 }
 
 // submitTerms returns the terms for a submission. If no target of the caller has the identity, the
-// terms are those of a guest.
+// terms are a guest's.
 func (s *Server) submitTerms(c *Context, o wire.Order) (compat.Terms, error) {
 	t := c.Access.ByID[o.Identity.ID()]
 	if t == nil || !c.Caller.MayUse(t.Name) {

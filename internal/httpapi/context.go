@@ -35,7 +35,7 @@ type Context struct {
 // Handler writes the response to a request, or returns an error.
 type Handler func(c *Context) error
 
-// Error implements echo.Context. Echo's own method would pass echo's own context.
+// Error implements echo.Context. Echo's method would pass echo's context instead of c.
 func (c *Context) Error(err error) { c.Echo().HTTPErrorHandler(err, c) }
 
 // Param implements echo.Context. Echo's own method does not decode percent-escapes.

@@ -229,8 +229,7 @@ type UsageBy[Line any] struct {
 	Lines []Line `json:"lines"` // sorted; never null
 }
 
-// UsageLine contains the figures of the orders of an owner, of a target for the time in which the target had this owner,
-// or, of a day, those of a type.
+// UsageLine contains figures of orders: of an owner, of a target while it had this owner, or of a type on one day.
 type UsageLine struct {
 	Date           string        `json:"date"`   // "" = all days together
 	Type           string        `json:"type"`   // "" = all types

@@ -23,8 +23,8 @@ type usageOf struct {
 	owner string
 }
 
-// historyUsage is GET /history/usage: the figures of orders on some UTC days, by owner or by target, or those of
-// tokens by key.
+// historyUsage is GET /history/usage: the figures of some UTC days, of orders by owner or by target, or of tokens by
+// key.
 func (s *Server) historyUsage(c *Context) error {
 	asked, err := readUsageQuery(c)
 	switch {

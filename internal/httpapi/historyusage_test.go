@@ -41,7 +41,7 @@ func (d *daemon) addOrder(t *testing.T, n, back int, target, owner string, how h
 	d.writeRecords(t, r)
 }
 
-// keepFor sets history.keep. The history then begins a little earlier than the given number of days
+// keepFor sets history.keep, so that the history begins an hour earlier than the given number of days
 // before the constant day.
 func (d *daemon) keepFor(days int) {
 	set := *d.config.Current()
@@ -69,7 +69,7 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 		{keyAll, "usage?by=target&from=2026-01-01T23:59:59Z&to=2026-01-02T00:00:01Z"},
 		{keyAll, "usage?by=target&from=2026-01-01&to=2026-01-02&per=day"},
 		{keyAll, "usage?by=target&from=2025-12-31&to=2026-01-01"},
-		// A limited key sees the figures of those of its targets that are in the configuration file.
+		// A limited key sees the figures of its targets in the configuration file.
 		{keyStaging, "usage?by=owner&from=2025-12-20&to=2026-01-03"},
 		{keyStaging, "usage?by=target&from=2025-12-20&to=2026-01-03"},
 	})

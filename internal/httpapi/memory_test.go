@@ -12,7 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// memoryHistory is a history in memory that notes what it is asked for.
+// memoryHistory is a history in memory that notes its queries.
 type memoryHistory struct {
 	*historytest.Memory
 

@@ -108,7 +108,7 @@ func (m *Metrics) Reported(accepted bool, age time.Duration) {
 	m.reportAge.WithLabelValues(outcome).Observe(max(0, age.Seconds()))
 }
 
-// mostScrapes limits the memory for scrapes: one of 10,000 targets takes some megabytes.
+// mostScrapes limits the memory for scrapes: a scrape of 10,000 targets takes some megabytes.
 const mostScrapes = 4
 
 // scraper returns the handler of GET /metrics: the counts of this replica, and the figures of the status.

@@ -89,7 +89,7 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	}
 }
 
-// A target has at most 15 series, besides those of rare events and of budgets.
+// A target has at most 15 series, not counting rare events and budgets.
 func TestSeriesOfATarget(t *testing.T) {
 	set := sampleSet()
 	set.Targets[0].Refill = targets.RefillAdaptive

@@ -26,7 +26,7 @@ func (s *Server) middleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{
 		s.begin,
 		middleware.RequestIDWithConfig(middleware.RequestIDConfig{Generator: func() string {
-			return strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // G404: an id is no secret
+			return strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // G404: an id is not secret
 		}}),
 		middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
 			HandleError: true, LogStatus: true, LogMethod: true, LogRoutePath: true, LogResponseSize: true, LogLatency: true,

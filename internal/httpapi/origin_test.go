@@ -9,7 +9,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestPagesOfOtherSitesAreRefused: what a browser sends for a page of another site takes no token and
+// TestPagesOfOtherSitesAreRefused: a browser's request for a page of another site takes no token and
 // changes nothing, both without keys and with the Basic credentials that a browser adds.
 func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	const take = "/pool/staging-login/token"

@@ -131,7 +131,7 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 func TestRateOfAKey(t *testing.T) {
 	keys := allKeys()
 	keys[0].Rate = targets.Rate{Count: 2, Per: time.Hour}
-	inBubble(t, sampleSet(keys...), func(t *testing.T, d *daemon) { // whose clock stands still, however busy the machine is
+	inBubble(t, sampleSet(keys...), func(t *testing.T, d *daemon) { // a busy machine does not move the bubble's clock
 		spend := func(what string, requests int, retryAfter string) {
 			t.Helper()
 			for range requests {

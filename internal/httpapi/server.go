@@ -58,7 +58,7 @@ type Buyer interface {
 	Callback(ctx context.Context, c purchase.Callback) error
 	// OrdersInFlight lists the orders in flight of all replicas.
 	OrdersInFlight(ctx context.Context) ([]purchase.OrderInFlight, error)
-	// Probe tries a provider immediately. Its error is purchase.ErrUnknownProvider, that of the service, or
+	// Probe tries a provider immediately. Its error is purchase.ErrUnknownProvider, the service's error, or
 	// pool.ErrDown.
 	Probe(ctx context.Context, provider string) error
 	Providers(ctx context.Context) []purchase.Status
@@ -104,8 +104,8 @@ type Deps struct {
 	AccessLog bool            // log each request at level info; otherwise at level debug
 }
 
-// mostPictures is the maximum number of bodies with pictures in use at a replica, and mostStrangers that of bodies that
-// contain the key of their caller, too, and are being read.
+// mostPictures limits the bodies with pictures in use at a replica. mostStrangers limits the bodies that are being read
+// and contain their caller's key.
 const mostPictures, mostStrangers = 256, 64
 
 // Server answers HTTP requests. Its methods that take a *Context are the handlers of routes.

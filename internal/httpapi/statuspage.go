@@ -48,8 +48,8 @@ func (s *Server) targetDetail(c *Context) error {
 	return c.JSON(http.StatusOK, detail)
 }
 
-// What the status page shows beside the document it reads from the routes of the API, and its forms send their actions
-// to them, each with the headers of the browser. So the page can do what its key can, and no route knows the page.
+// Besides the document, the status page reads data from the routes of the API, and its forms send their actions to
+// them, always with the headers of the browser. So the page has the rights of its key, and no route knows the page.
 
 // front is GET /: it redirects a browser to the status page.
 func (s *Server) front(c *Context) error {
@@ -130,7 +130,7 @@ func (s *Server) writePage(c *Context, query page.Query, problem string) error {
 	}
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentSecurityPolicy, page.Policy)
-	h.Set(echo.HeaderReferrerPolicy, "same-origin") // so that poold recognises the requests of its own page
+	h.Set(echo.HeaderReferrerPolicy, "same-origin") // so that poold recognises requests of its page
 	h.Set(echo.HeaderXFrameOptions, "DENY")
 	return c.HTMLBlob(http.StatusOK, text.Bytes())
 }

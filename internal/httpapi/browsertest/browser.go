@@ -99,7 +99,7 @@ func (p *Page) Look(width, height int64, scale float64, scheme string) error {
 		}))
 }
 
-// DisableScripts makes the pages that Visit loads afterwards run no scripts of their own.
+// DisableScripts disables the scripts of the pages that Visit loads afterwards.
 func (p *Page) DisableScripts() error {
 	return chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})

@@ -13,7 +13,7 @@ import (
 )
 
 // TestDocumentIsValidOpenAPI: a validator of OpenAPI 3.1 finds no fault in the description.
-// What clients get forbids no further members.
+// The schemas of answers allow further members.
 func TestDocumentIsValidOpenAPI(t *testing.T) {
 	document, err := openapi3.NewLoader().LoadFromData(openapi.Served())
 	testkit.NoError(t, err)

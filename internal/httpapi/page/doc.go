@@ -1,7 +1,7 @@
 // Package page renders the status page: one HTML page from a status.Document. The folder web has its template, its
 // style and htmx, unchanged. All files are embedded in the binary.
 //
-// What the page shows is in its address (Query): the tab, the opened target, search, sort. So every view works without
+// The address (Query) selects the tab, the opened target, the search and the order. So every view works without
 // JavaScript, and links and forms need none. htmx adds two things: it renews the parts of the page that change, and it
 // sends the search while the user types. A page whose renewal stops says so by an animation of its style.
 //

@@ -31,7 +31,7 @@ func (r Row) Today(asOf string) status.Money {
 	return 0
 }
 
-// Widest returns the number of tokens that the whole bar stands for.
+// Widest returns the number of tokens that the whole bar represents.
 func (r Row) Widest() int { return max(r.Depth, r.Warm, r.Want, r.Coming(), 1) }
 
 // Share returns the percentage of the bar that n tokens fill.
@@ -74,7 +74,7 @@ type Sums struct {
 	Unpriced                    bool // some solves of today have no price
 }
 
-// Healthy returns the number of targets that work and that nobody need look at.
+// Healthy returns the number of targets that are neither in trouble nor paused.
 func (s Sums) Healthy() int { return s.Targets - s.Troubled - s.Paused }
 
 // Rate returns the share of hits.
@@ -134,7 +134,7 @@ func (v *View) List() (l List) {
 		return !strings.Contains(text, wanted) || v.Query.Get("only") != "" && !r.Troubled()
 	})
 	slices.SortStableFunc(rows, v.compare)
-	number, _ := strconv.Atoi(v.Query.Get("page")) // 0 if it is no number
+	number, _ := strconv.Atoi(v.Query.Get("page")) // 0 if it is not a number
 	last := max(1, (len(rows)+rowsOnPage-1)/rowsOnPage)
 	number = max(1, min(number, last))
 	l.Found, l.From, l.To, l.Previous = len(rows), (number-1)*rowsOnPage+1, min(number*rowsOnPage, len(rows)), number-1

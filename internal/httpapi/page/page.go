@@ -95,7 +95,7 @@ func (q Query) Every() int {
 	return 2
 }
 
-// View is what a page shows.
+// View is the content of a page.
 type View struct {
 	*status.Document
 	Query   Query
@@ -160,8 +160,8 @@ func (v *View) Total(column string) (sum float64) {
 	return sum
 }
 
-// Money formats an amount in the currency of the file. Amounts below 1 and those of the tab Money have four decimals or
-// two significant digits, so that rows add up.
+// Money formats an amount in the currency of the file. Amounts below 1, and all amounts of the tab Money, have four
+// decimals or two significant digits, so that rows add up.
 func (v *View) Money(amount any) string {
 	n, decimals := -1.0, 2
 	if billionths, is := amount.(status.Money); is {

@@ -70,7 +70,7 @@ func asText(page string) string {
 	return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, ""))
 }
 
-// TestRowsDescribeTheirTargets: a row says only what is not as usual.
+// TestRowsDescribeTheirTargets: a row shows only unusual facts.
 func TestRowsDescribeTheirTargets(t *testing.T) {
 	adaptive := string(targets.RefillAdaptive)
 	for _, c := range []struct {

@@ -26,7 +26,7 @@ type Description struct {
 	root any
 
 	mu       sync.Mutex
-	compiler *jsonschema.Compiler // keeps what it has compiled
+	compiler *jsonschema.Compiler // keeps compiled schemas
 }
 
 // node is a value of the description and the JSON pointer to the value.

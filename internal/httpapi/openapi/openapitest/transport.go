@@ -91,7 +91,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	var body []byte
 	if isJSON(response) {
-		if body, err = io.ReadAll(response.Body); err != nil { // the test gets what came, and the error
+		if body, err = io.ReadAll(response.Body); err != nil { // the test gets the first part, and the error
 			response.Body = &readBefore{io.MultiReader(bytes.NewReader(body), iotest.ErrReader(err)), response.Body}
 			return response, nil
 		}

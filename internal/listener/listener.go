@@ -106,7 +106,8 @@ func (p *Port) Accept() (net.Conn, error) {
 	}
 }
 
-// meet adds a connection whose caller has shown no key. It returns the one to be closed for it, or nil.
+// meet adds a connection whose caller has shown no key. If there are too many, it returns the oldest one, which must be
+// closed, else nil.
 func (p *Port) meet(c *Conn) (oldest *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -228,7 +228,7 @@ func (m *model) allServed() bool {
 	return true
 }
 
-// watch checks at every moment what must hold at every moment.
+// watch checks the limits and the money until ctx ends.
 func (m *model) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		pipe := m.plain.TxPipeline()
@@ -326,7 +326,7 @@ func (m *model) check() {
 			undelivered++
 		}
 	}
-	// Replies live for 10 s, so in a long run those of dead replicas are gone; there is at most one for each
+	// Replies live for 10 s, so in a long run dead replicas have no replies left; there is at most one for each
 	// call under way at a crash or a lost cancel.
 	missing := int(taken) - len(m.got) - undelivered
 	if most := int(m.crashes.Load()) * 3; missing < 0 || missing > most {

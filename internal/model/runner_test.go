@@ -78,7 +78,7 @@ type service struct {
 	submits   int // answered or not
 	accepted  int
 	tasks     int
-	collected map[string]bool // tasks whose outcome was told
+	collected map[string]bool // tasks whose outcome was sent
 	ready     map[string]time.Time
 	sitekeys  map[string]string
 	open      []string // tasks under way

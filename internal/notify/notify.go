@@ -1,5 +1,5 @@
 // Package notify posts events to the webhook of the section notify. The replicas of an installation take turns: one at
-// a time reads the list of package events and posts what is new. Only RedisDown is not in the list; each replica posts
+// a time reads the list of package events and posts new events. Only RedisDown is not in the list; each replica posts
 // it by itself.
 //
 // # Keys
@@ -103,7 +103,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return nil
 }
 
-// turn posts what is new.
+// turn posts new events.
 func (n *Notifier) turn(ctx context.Context) {
 	if h := n.DB.Health(); !h.Up {
 		if h.Since != n.told && time.Since(h.Since) >= downAfter && n.post(ctx, events.Event{

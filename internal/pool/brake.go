@@ -89,7 +89,7 @@ if ARGV[5] ~= '' then tell('handouts', 'kind', verdict, 'order', ARGV[4], 'row',
 return {1, id, provider, task, now - born}
 `)
 
-// Brake is what keeps an identity or an account from buying. The zero value is no brake.
+// Brake keeps an identity or an account from buying. The zero value means no brake.
 type Brake struct {
 	Kind   string        // refused, failed, lost, hopeless, busy, account, outage or polls; "" = none
 	Reason string        // of the last failure
@@ -211,7 +211,7 @@ type Sale struct {
 	Age      time.Duration // since the earliest time of the solve
 }
 
-// Outcome says what a report did.
+// Outcome is the effect of a report.
 type Outcome int
 
 // The outcomes of Report.
@@ -221,8 +221,8 @@ const (
 	ReportRepeated Outcome = -1 // an earlier report was counted
 )
 
-// Report counts whether a site accepted the token of an order. The hash is that of the identity; the token may have
-// been bought for a target or for a guest. The nonce identifies the request. The row is JSON for the sink; "" = no sink.
+// Report counts whether a site accepted the token of an order. The hash is the identity, also if the token was bought
+// for a guest. The nonce identifies the request. The row is JSON for the sink; "" = no sink.
 func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce, row string) (Outcome, Sale, error) {
 	v, err := p.call(ctx, report, []string{p.key("sale", order), p.key("outbox", Handouts)}, bit(accepted), nonce, string(hash), order, row,
 		fingerprint(caller))

@@ -73,8 +73,8 @@ for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], now + 2000, id) end
 return ids
 `)
 
-// decided writes what a decision found out: a time of the next decision that differs from the one of decide,
-// and a status that differs from the one before.
+// decided writes the result of a decision: the time of the next decision, if it differs from decide's, and the
+// status, if it has changed.
 var decided = newScript("decided", `
 -- KEYS 1 due 2 stats:ID
 -- ARGV 1 id 2 next_ms (-1 = unchanged) 3 status ('' = unchanged)
@@ -87,7 +87,7 @@ return {1}
 `)
 
 // disown takes an identity that this replica cannot decide from due, unless callers or orders need it: then
-// another replica is asked in 2 s. It is due again when a token dies, which nobody else would count.
+// another replica is asked in 2 s. It is due again when a token expires, which otherwise is not counted.
 var disown = newScript("disown", `
 -- KEYS 1 due 2 tickets:ID 3 inflight:ID
 -- ARGV 1 id

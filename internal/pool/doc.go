@@ -2,8 +2,7 @@
 // tickets of callers that wait, the journal of orders, permits, budgets, brakes and counters.
 //
 // All keys have one hash tag, so that one script sees them all. Each step that must happen as a
-// whole is one script, which stands beside its method. The tables in the tests show what a script
-// changes.
+// whole is one script, next to its method. The tables in the tests show the changes of each script.
 //
 // # Keys
 //
@@ -36,7 +35,7 @@
 //	minutes:ID:HOUR      hash    counters of an hour by minute
 //	periods:ID           hash    hours, days: HOUR|COUNTER..., the noted counters before the first event of a UTC hour,
 //	                             newest first; of the last 25 hours and the last 8 days that had an event
-//	outcomes:PROVIDER:TYPE  hash  what came of a provider's orders; see Sums; a day. Only with several providers
+//	outcomes:PROVIDER:TYPE  hash  results of a provider's orders; see Sums; a day. Only with several providers
 //	savings:DATE         hash    requests of /solve by source, of a UTC day; 7 days
 //	due                  zset    identity -> ms of its next decision
 //	learned:ID           string  the learned state of the demand
@@ -60,8 +59,8 @@
 //     hand-out, and every id that a script creates leaves a mark that lives longer than a message
 //     can be late (reply:CALL, state e of order:ORDER). A repeated miss, refusal or flush may count or
 //     report otherwise.
-//   - A script forbids what somebody may do next (begin, stopped), never what somebody knows: bought with a
-//     task, end with a token. Only the owner may say that an order brought nothing.
+//   - A script may refuse a step (begin, stopped), but never a fact: bought with a task, end with a token.
+//     Only the owner may say that an order brought nothing.
 //   - The first write of cancel, end, and a take that finds a token needs no memory, so they work while
 //     Redis is full.
 //   - No caller is served before an older ticket that could have the token.

@@ -20,7 +20,7 @@ const Guests captcha.ID = "guests"
 // Guest returns the ID of an identity without a target.
 func Guest(id captcha.ID) captcha.ID { return guestMark + id }
 
-// Hash returns the identity that an ID stands for, and whether it is a guest's.
+// Hash returns the identity of an ID, and whether the ID is a guest's.
 func Hash(id captcha.ID) (hash captcha.ID, guest bool) {
 	text, guest := strings.CutPrefix(string(id), guestMark)
 	return captcha.ID(text), guest
@@ -75,7 +75,7 @@ return {n}
 // Patience is how long a caller waits for the end of an obstacle. It learns of a longer one at once.
 const Patience = 2 * time.Second
 
-// Rate limits requests; the zero value is no limit.
+// Rate limits requests; the zero value means no limit.
 type Rate struct {
 	Count int
 	Per   time.Duration

@@ -18,7 +18,7 @@ var (
 	mutant = flag.Int("mutant", -1, "delete this line of the scripts")
 )
 
-// equivalent lists the lines whose deletion changes nothing that anybody can see, with the reason.
+// equivalent lists the lines whose deletion has no visible effect, with the reason.
 var equivalent = map[string]string{
 	"if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn": "there is nothing to delete then, and no turn to give",
 }

@@ -16,7 +16,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// The dates of the scripts are those of the calendar.
+// The dates of the scripts agree with the calendar.
 func TestDates(t *testing.T) {
 	db := redis.NewClient(&redis.Options{Addr: redistest.Server(t)})
 	defer func() { _ = db.Close() }()
@@ -37,8 +37,8 @@ return table.concat(all, ' ')`
 	}
 }
 
-// Orders of several replicas at once never exceed the money of a day and of a month; those that cost nothing give it back,
-// and a repetition of either step changes nothing. What was spent yesterday and in the last month is another day's.
+// Orders of several replicas at once never exceed the money of a day and of a month. Orders that cost nothing give it
+// back, and a repetition of either step changes nothing. The money of the last month does not count.
 func TestOrdersNeverExceedTheMoney(t *testing.T) {
 	db := redis.NewClient(&redis.Options{Addr: redistest.Server(t)})
 	defer func() { _ = db.Close() }()

@@ -35,7 +35,7 @@ var place = newScript("place", `
 --      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants),
 --      then scope, per_hour, per_day, micros_per_day, micros_per_month for each budget
 -- Reply {ok, now, next identity of wants}, or
---       {enough | paused | permit | budget | brake, ms, text, kind of the brake, or what was spent of a budget in money}
+--       {enough | paused | permit | budget | brake, ms, text, kind of the brake, or spent of a budget in money}
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
 local id, waiting = ARGV[2], redis.call('ZCARD', KEYS[7])
 local _, outliving = ageing(id, now + ARGV[8])
@@ -120,10 +120,10 @@ return {1}
 `)
 
 // bought notes the task of an order, or with an empty task that the outcome of its submit is unknown.
-// Whoever knows the task becomes the owner.
+// The replica that knows the task becomes the owner.
 var bought = newScript("bought", `
 -- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:ACCOUNT 6 deadlines 7 permits:ACCOUNT 8 inflight:ID
--- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (an unknown order counts so long)
+-- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (how long an unknown order counts)
 -- Reply {ok}, {gone}, or {repeated}: the task belongs to another order
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'account', 'submitted')
 local task = ARGV[4]
@@ -281,8 +281,8 @@ return {redis.call('SCARD', mine), redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', 
   redis.call('ZRANGEBYSCORE', KEYS[1], now - DEAD, '+inf'), now}
 `)
 
-// Budget is a scope with a limit: at most PerHour and PerDay orders in any hour and day, and so much money on a UTC day
-// and in a UTC month; 0 = no limit. The scope of a target is its identity.
+// Budget limits the orders of a scope in any hour and any day, and their money on a UTC day and in a UTC month; 0 = no
+// limit. The scope of a target is its identity.
 type Budget struct {
 	Scope                        string
 	PerHour, PerDay              int
@@ -344,7 +344,7 @@ type RefusedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
 	Text   string        // the brake's reason, the budget's scope, or how many threads are in use
-	Kind   string        // of the brake; what was spent of a budget in money: 4.99 of 5 a day spent
+	Kind   string        // of the brake; the use of a budget in money: 4.99 of 5 a day spent
 }
 
 // Budget says which budget refused: the overall budget is used up.
@@ -364,11 +364,11 @@ func BudgetName(scope, target string) string {
 	return "the budget of " + target
 }
 
-// ToldUsedUp is told which budget refused an order of a target, or a take (of no target), what was spent of it (in money;
-// else ""), and when there is room again.
+// ToldUsedUp is called when a budget refuses an order of a target, or a take (without a target). Spent is the use of a
+// budget in money, else ""; at opens there is room again.
 type ToldUsedUp func(scope, target, spent string, opens time.Time)
 
-// UsedUp says that a budget is used up, and what was spent, unless that is "".
+// UsedUp says that a budget is used up, and adds spent unless it is "".
 func UsedUp(whose, spent string) string {
 	return strings.TrimSuffix(whose+" is used up: "+spent, ": ")
 }
@@ -446,7 +446,7 @@ type End struct {
 	How    How
 	Anyone bool // whether another replica may own the order: a callback, or past the deadline
 
-	// Of a solved order.
+	// For a solved order.
 	Provider, Value  string
 	Extra            captcha.Extra
 	Task             string
@@ -457,9 +457,9 @@ type End struct {
 
 	Type captcha.Type // by which the provider is compared with others; "" = there is no other
 
-	Reason string // of another end
+	Reason string // for another end
 	Costs  bool   // the service charges for a failed order, or may still solve its task
-	// Answer is what a caller of a solve without a target learns if no other order serves it.
+	// Answer goes to a guest's caller if no other order serves it.
 	Answer *FailedError
 	Row    string // JSON for the sink; "" = no sink
 }

@@ -222,7 +222,7 @@ func (p *Pool) key(kind string, parts ...any) string {
 	return b.String()
 }
 
-// pipelined runs plain commands in one exchange. A key that does not exist is no error. After an error the results are
+// pipelined runs plain commands in one exchange. A missing key is not an error. After an error the results are
 // zero.
 func (p *Pool) pipelined(ctx context.Context, add func(pipe redis.Pipeliner)) error {
 	pipe := p.c.DB.Pipeline()

@@ -16,8 +16,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// head begins each script. @ stands for the hash tag, DEAD for the ms after which a silent replica is dead,
-// NOTED for the names of the noted counters, ROWS for the most rows of a stream of the outbox.
+// head begins each script. @ is replaced by the hash tag, DEAD by the ms after which a silent replica is dead,
+// NOTED by the names of the noted counters, and ROWS by the most rows of a stream of the outbox.
 const head = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -106,7 +106,7 @@ local function live(ticket)
   return alive[r]
 end
 
--- bury removes the oldest tickets of dead replicas, and of tasks that nobody can poll any more: they would be demand.
+-- bury removes the oldest tickets of dead replicas, and of tasks that no client can poll any more: they would be demand.
 -- It returns the number of the others.
 local function bury(id)
   local oldest = redis.call('ZRANGE', '@tickets:' .. id, 0, 99, 'WITHSCORES')
@@ -170,7 +170,7 @@ local function expire(id, moment)
   return first
 end
 
--- wake tells the callers for whom there is a token to repeat their take.
+-- wake lets the callers for whom there is a token repeat their take.
 local function wake(id)
   if redis.call('EXISTS', '@tickets:' .. id) == 0 then return end
   local _, served = assign(id)
@@ -210,8 +210,8 @@ local function plain(amount)
   return (string.gsub(string.gsub(string.format('%.6f', amount / 1e6), '0+$', ''), '%.$', ''))
 end
 
--- overspent returns what a scope has spent of a limit that leaves no room for an amount, and when the next UTC day or
--- month begins; nil if there is room.
+-- overspent returns the use of a limit of a scope that leaves no room for an amount, and when the next UTC day or month
+-- begins; nil if there is room.
 local function overspent(scope, amount, per_day, per_month)
   local month, day = string.match(date(now), '^(.*)-(.*)$')
   local key, opens = '@money:' .. scope .. ':' .. month, now - now % 86400000 + 86400000
@@ -245,8 +245,8 @@ local function prove(brake, account, moment)
   redis.call('ZADD', '@obstacles', now, account)
 end
 
--- outcome adds to the exponentially weighted sums of a provider and a type. A sum falls to 1/e in an hour; those of a kind
--- of outcomes, order or report, also with 40 outcomes of the kind.
+-- outcome adds to the exponentially weighted sums of a provider and a type. A sum falls to 1/e in an hour. The sums of
+-- a kind of outcomes (order or report) also fall to 1/e with 40 outcomes of the kind.
 local function outcome(provider, captcha, kind, adds)
   local key = '@outcomes:' .. provider .. ':' .. captcha
   local fade = math.exp(math.min(0, (redis.call('HGET', key, 'at') or now) - now) / 3600000)
@@ -295,8 +295,8 @@ local function ageing(id, moment)
 end
 `
 
-// A script is one whole step in Redis. Its text is the body, and before it the parts of head that it needs. A body
-// indexes only some of its KEYS; all keys have one hash tag, and the first routes the script.
+// A script is one whole step in Redis. Its text is the needed parts of head, and then the body. A body uses only some
+// of its KEYS by index; all keys have one hash tag, and the first one selects the node.
 type script struct{ name, body, text string }
 
 // scripts lists all scripts.
@@ -349,7 +349,7 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // lateAfter returns the deadline of a context as Unix ms on Redis' clock, far away while that clock is unknown. A
-// script that Redis runs after it, because it stood still or is overloaded, must not take a token for a caller who is gone.
+// script that Redis runs later, because it hung or is overloaded, must not take a token for a caller that is gone.
 func (p *Pool) lateAfter(ctx context.Context) int64 {
 	deadline, is := ctx.Deadline()
 	ahead := p.ahead.Load()
@@ -368,7 +368,7 @@ func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) 
 		db = p.c.Takes
 	}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		if err := p.c.Away(); err != nil { // known to be away: nobody waits for the limit
+		if err := p.c.Away(); err != nil { // known to be away: the call does not wait for the limit
 			return nil, err
 		}
 		reply, err := p.compiled[s].Run(ctx, db, keys, args...).Slice()

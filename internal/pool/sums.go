@@ -11,14 +11,14 @@ import (
 	"poold/internal/captcha"
 )
 
-// Sums are the exponentially weighted sums of what came of a provider's orders for a type; the script function outcome
-// moves them. Their names are
+// Sums are exponentially weighted sums of the results of a provider's orders for a type. The script function outcome
+// changes them. Their names are
 //
 //	recent                          ended orders, whose weight falls with the time alone
 //	order:ended, order:solved       orders
 //	order:leads, order:squares      lead times of solved orders in ms, and their squares
 //	report:accepted:CALLER, report:rejected:CALLER
-//	at                              no sum: the time of the last outcome
+//	at                              not a sum: the time of the last outcome
 type Sums map[string]float64
 
 // Sums reads the sums of providers, by type and provider, as of now. Those without an outcome are empty.

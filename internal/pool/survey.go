@@ -25,11 +25,11 @@ type Stock struct {
 	Minutes []Period // of the last hour, oldest first, as far as something was counted
 	Days    []Period // the last 7 UTC days, likewise
 
-	SpentHour, SpentDay int // orders of its own budget in the last hour and day
+	SpentHour, SpentDay int // orders that count in the target's budget, in the last hour and day
 }
 
-// Period is a minute, hour or day, and what was counted in it: of a minute hits, waited, missed, left, bought and
-// solved; of a longer one also failed, lost, expired and spent.
+// Period has the counters of a minute, hour or day. A minute has hits, waited, missed, left, bought and solved; a
+// longer period also has failed, lost, expired and spent.
 type Period struct {
 	At time.Time // the start
 	Counters
@@ -93,8 +93,8 @@ func (p *Pool) spent(ctx context.Context, pipe redis.Pipeliner, scope string, no
 	return orders
 }
 
-// Spending is what a scope has bought: orders in the last hour and day, and money on this UTC day and in this UTC month,
-// in millionths of the currency.
+// Spending has the purchases of a scope: orders in the last hour and day, and money on this UTC day and in this UTC
+// month, in millionths of the currency.
 type Spending struct {
 	Hour, Day            int
 	MoneyDay, MoneyMonth int64

@@ -657,7 +657,7 @@ func missedAfter(d time.Duration) func(p *Pool) any {
 	}
 }
 
-// hours returns old elements of a list of noted counters. A | in a table stands for a space.
+// hours returns old elements of a list of noted counters. A | in a table means a space.
 func hours(n int) string {
 	var list []string
 	for i := range n {

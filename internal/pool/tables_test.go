@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the tables in testdata")
 // A row is one step of a table: the state that it finds, the call, and the state that it leaves.
 type row struct {
 	name  string
-	given string // commands, one in a line; now+N and now-N stand for Unix ms
+	given string // commands, one in a line; now+N and now-N become Unix ms
 	call  func(p *Pool) any
 	twice bool // the call is repeated, as after a lost reply; the table has the state after the second
 }
@@ -80,7 +80,7 @@ func difference(want, got string) string {
 	return b.String()
 }
 
-// play runs a row in a bubble, whose clock stands still meanwhile.
+// play runs a row in a bubble whose clock does not move.
 func play(t *testing.T, r row) string {
 	server := redistest.InBubble(t)
 	db, _ := server.Client(redis.Options{})
@@ -215,7 +215,7 @@ func dump(t *testing.T, db *redis.Client, tag string, now time.Time) (lines []st
 	return lines
 }
 
-// taken is what a table prints of Take's results.
+// taken formats Take's results for a table.
 func taken(token Token, err error) any {
 	if err != nil {
 		return describe(err)

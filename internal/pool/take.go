@@ -26,7 +26,7 @@ var take = newScript("take", `
 --      7 reply_ms (0 = until the token dies) 8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms
 --      12 fingerprint 13 nonce 14 moment at which the caller gives up 15 scope of the caller's budget ('' = none)
 --      16 its micros_per_day 17 its micros_per_month
--- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, what was spent} or {late}
+-- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, spent} or {late}
 if now > tonumber(ARGV[14]) then return {'late'} end
 local id, need, rate, per = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local ticket = ARGV[4] .. '|' .. ARGV[3] .. '|' .. ARGV[2]
@@ -44,7 +44,7 @@ if done then
     return {done, now}
   end
 end
-local spent, opens = overspent(ARGV[15], 1, ARGV[16], ARGV[17]) -- one that is not used up allows a token of any price
+local spent, opens = overspent(ARGV[15], 1, ARGV[16], ARGV[17]) -- until it is used up, a token may have any price
 if spent then
   if redis.call('ZREM', KEYS[2], ticket) == 1 then
     count(id, 'left', 1)
@@ -139,18 +139,18 @@ soon(id)
 return {1}
 `)
 
-// afford tells whether a budget in money is used up.
+// afford reports whether a budget in money is used up.
 var afford = newScript("afford", `
 -- KEYS 1 the scope's slot
 -- ARGV 1 scope 2 micros_per_day 3 micros_per_month
--- Reply {ms, what was spent}, or {} if it is not
+-- Reply {ms until there is room, spent}, or {} if it is not used up
 local spent, opens = overspent(ARGV[1], 1, ARGV[2], ARGV[3])
 return spent and {opens - now, spent} or {}
 `)
 
 const (
 	// replyLife is how long the answer of a random call, and the text of its token, are kept. It exceeds every retry of
-	// a take. A call whose reply was lost can give its token back as long: also after Redis or poold stood still for a while.
+	// a take. In this time, a call whose reply was lost can give its token back, even if Redis or poold hung for a while.
 	replyLife = 30 * time.Second
 	// cancelFor limits a try to end a call whose caller is gone. At most mostCancels calls are tried again, every
 	// cancelEvery.
@@ -171,7 +171,7 @@ var (
 	errEnded = errors.New("pool: the call has ended")
 )
 
-// EmptyError means that there is no token for the call.
+// EmptyError means that the call gets no token.
 type EmptyError struct{ Full bool } // Full: too many callers wait
 
 func (e *EmptyError) Error() string {
@@ -194,7 +194,7 @@ type FailedError struct {
 	Until    time.Time `json:"until,omitzero"` // of an obstacle, on the clock of the replica that refused; zero = unknown
 	Reason   string    `json:"reason"`
 	Key      string    `json:"-"` // the scope of the caller's budget that is used up; "" = another obstacle
-	Spent    string    `json:"-"` // what was spent of the caller's budget: 2 of 1.5 a day spent
+	Spent    string    `json:"-"` // the use of the caller's budget: 2 of 1.5 a day spent
 }
 
 func (e *FailedError) Error() string {
@@ -251,7 +251,8 @@ type Call struct {
 	Row         string        // JSON of the hand-out for the sink; "" = no sink
 	Rate        int           // most tokens of the identity within RatePer; 0 = no limit
 	RatePer     time.Duration
-	// Budget limits the money of the caller, which pays for the token that it takes; without a Scope there is no limit.
+	// Budget limits the money of the caller, which pays for the token that it takes; without a Scope the money is
+	// unlimited.
 	Budget Budget
 }
 
@@ -454,8 +455,8 @@ func (p *Pool) abandon(c *Call) {
 	p.endLater(c, slog.LevelDebug, "a call was not ended; its token, if any, counts as handed out")
 }
 
-// endLater ends the call in the background: nobody waits for Redis. It goes on until Redis is back, because a ticket
-// that stayed would be demand for as long as this replica lives.
+// endLater ends the call in the background, so that the caller does not wait for Redis. It goes on until Redis is back,
+// because a ticket that stayed would be demand for as long as this replica lives.
 func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 	try := func() error {
 		if p.waiters.has(c.Name) {

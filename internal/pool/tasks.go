@@ -9,8 +9,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// addTask stores a compatible task. What one caller can leave behind is bounded: a caller with too many
-// unfinished tasks cannot add another.
+// addTask stores a compatible task. A caller with too many unfinished tasks cannot add another.
 var addTask = newScript("add_task", `
 -- KEYS 1 record:CALL 2 tasks:CALLER
 -- ARGV 1 call 2 nonce of the submit 3 most 4 life_ms 5 caller 6 id 7 type 8 facts
@@ -91,7 +90,7 @@ func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err erro
 }
 
 // EndTask notes that a poll got the answer of a task: the token of an order, or "" for a failure. It returns
-// whether the poll with this nonce is the first one that got it.
+// whether the poll with this nonce is the first to get it.
 func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first bool, err error) {
 	v, err := p.call(ctx, endTask, []string{p.key("record", t.Name), p.key("tasks", fingerprint(t.Caller))},
 		t.Name, order, nonce)

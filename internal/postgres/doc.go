@@ -27,5 +27,5 @@
 // is a new file. If a newer program has changed the schema, Migrate returns an ErrNewer.
 //
 // A statement about a dropped table fails with an ErrDown that names the table. Migrate recreates it,
-// because the files create only what is missing.
+// because the files create only missing objects.
 package postgres

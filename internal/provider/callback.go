@@ -183,7 +183,7 @@ func (f callbackFields) callback() (Callback, error) {
 	for name, text := range map[string]string{"userAgent": f["agent"], "respKey": f["respkey"]} {
 		members[name], _ = json.Marshal(text) // of a string: no error is possible
 	}
-	_ = json.Unmarshal([]byte(f["members"]), &members) // those of the solution, if there is one
+	_ = json.Unmarshal([]byte(f["members"]), &members) // the solution's members, if there is a solution
 	extra := captcha.NewExtra(members, "expiretime")
 	return Callback{Task: task, Solution: Solution{cmp.Or(code, token), extra, expiry(textOrDigits(members["expireTime"]))}}, nil
 }

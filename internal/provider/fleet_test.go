@@ -176,7 +176,7 @@ func (f *fleet) count(action simulatedtest.Action, since time.Time) (n int) {
 	return n
 }
 
-// counts returns what a replica reads of a target.
+// counts returns the counts of a target that a replica reads.
 func (f *fleet) counts(r *replica, t targets.Target) pool.Counts {
 	f.t.Helper()
 	c, err := r.pool.Look(f.t.Context(), pool.Query{ID: t.ID, Margin: t.Margin})

@@ -124,7 +124,7 @@ func readSolved(id captcha.Identity, r inPHPReply, reply []byte) (answer, error)
 // itself. It returns these values as a JSON object, or "" if the reply has no such fields.
 func besideStatus(t captcha.Type, reply []byte) string {
 	var whole json.RawMessage
-	_ = decode(reply, &whole) // it is not an object if this fails
+	_ = decode(reply, &whole) // whole stays empty if this fails
 	values := captcha.Named(t, string(whole))
 	if values == nil {
 		return ""

@@ -31,7 +31,7 @@ func recorder(t *testing.T, into *[]received, reply string) http.HandlerFunc {
 	}
 }
 
-// In the tables of replies, these texts stand for outcomes.
+// In the tables of replies, these texts mean outcomes.
 const (
 	unknown  = "(unknown)"   // the submit counts as bought
 	capacity = "(capacity)"  // the poll must be repeated

@@ -118,7 +118,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 		testkit.AtMost(t, "submits before it was known", before, 3)
 		f.advance(10 * time.Minute)
 		testkit.Equal(t, "probes in 10 minutes", len(f.submitTimes("site-a"))-before, 3)
-		// The bound on the target's orders survives a restart.
+		// The limit of the target's orders survives a restart.
 		f.stop(f.all[0])
 		f.start(login)
 		f.advance(5 * time.Second)

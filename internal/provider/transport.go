@@ -137,8 +137,8 @@ func (q query) excerpt(status int, reply []byte) error {
 	return fmt.Errorf("the %s was answered with HTTP %d and %q", q.action, status, text)
 }
 
-// bareRefusal returns what a status proves without a code of the protocol: the submit bought nothing. A status that
-// proves nothing may come from a front that passed the submit on.
+// bareRefusal reports whether a status without a code of the protocol proves that the submit bought nothing. Any other
+// status may come from a proxy of the service that had passed the submit on.
 func bareRefusal(status int) (class Class, proves bool) {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly:
@@ -152,8 +152,8 @@ func bareRefusal(status int) (class Class, proves bool) {
 	return Account, status/100 == 3 || status/100 == 4
 }
 
-// proven returns the error for a submit that a bare status refuses. Of an account fault, it names what an operator can
-// correct.
+// proven returns the error for a submit that a bare status refuses. For a redirect, the error names the service's new
+// address, which an operator can configure.
 func (q query) proven(class Class, code, location string, delay time.Duration) *Error {
 	e := q.broken(code, nil, delay)
 	if e.Class, e.Unknown = class, false; class != Capacity {

@@ -216,7 +216,8 @@ func TestSolutionsOfEachType(t *testing.T) {
 	}
 }
 
-// Of a solution, all texts travel that are not the token, whatever the protocol. The service may say when it expires.
+// All texts of a solution except the token are passed on, in both protocols. The service may say when the token
+// expires.
 func TestSolutionsTravelWhole(t *testing.T) {
 	soon := time.Now().Add(time.Minute).UnixMilli()
 	for _, row := range []struct {

@@ -21,6 +21,6 @@
 // its named values. The text of a picture has 0 in place of the task, so that equal pictures have
 // equal texts.
 //
-// The package solves no CAPTCHA. Of pictures, it checks only the size and the format. It keeps all
+// The package solves no CAPTCHA. It checks only the size and the format of pictures. It keeps all
 // state in memory, and each task only for Options.Keep after its due time.
 package simulated

@@ -4,7 +4,7 @@ import "time"
 
 const (
 	tokenBytes  = 600     // length of a token
-	manyThreads = 100_000 // number of threads that threadsinfo reports if there is no limit
+	manyThreads = 100_000 // number of threads that threadsinfo reports without a limit
 )
 
 // Options configures a Service.

@@ -32,7 +32,7 @@ const (
 	TwoCaptcha Flavour = "2captcha"
 )
 
-// Options has the fields of simulated.Options and those of the additions. Its JSON form configures
+// Options has the fields of simulated.Options and of the additions. Its JSON form configures
 // a Service in another process, without Fault.When.
 type Options struct {
 	Flavour          Flavour

@@ -14,7 +14,7 @@ func IsRecaptcha(t captcha.Type) bool {
 	return captcha.Of(t).Report == "Recaptcha"
 }
 
-// readPicture stores the bytes of the order's picture and their hash. The error is that of base64.
+// readPicture stores the bytes of the order's picture and their hash. The argument err is the error of base64.
 func (o *Order) readPicture(image []byte, err error) {
 	o.Image = image
 	switch {

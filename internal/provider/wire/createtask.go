@@ -246,7 +246,7 @@ func CreateTask(id captcha.Identity, image []byte, pingback string, service stri
 // author of the client program or concern the service's own statistics and caches.
 var harmless = []string{"softid", "appid", "revenuesharetronaddress", "nocache", "recognizingthreshold"}
 
-// addUnknown adds the sent names of unknown members to o.Undone. Of an unknown object, it adds only the name of the object.
+// addUnknown adds the sent names of unknown members to o.Undone. For an unknown object, it adds only the object's name.
 func (o *Order) addUnknown(sent map[string]string, known []string) {
 	for lower, name := range sent {
 		object, _, nested := strings.Cut(lower, ".")

@@ -1,6 +1,6 @@
 // Package wire writes and parses the calls of both protocols of solving services. The names of
-// calls and error codes are defined only in this package, those of types and fields in the table of
-// types in package captcha.
+// calls and error codes are defined only in this package. The names of types and fields are in the table
+// of types in package captcha.
 //
 // A client (package provider) writes orders. A service (packages simulated and httpapi) parses them.
 // All functions are pure. The parsers are strict: a call with a repeated field or a value of the wrong

@@ -103,7 +103,7 @@ func sentName(names []captcha.Name, service string) (sent captcha.Name) {
 }
 
 // typeOf returns the type with a name and a version in a protocol, or "". The function names returns the names of a
-// type, and is tells whether a name matches.
+// type, and is reports whether a name matches.
 func typeOf(names func(captcha.Kind) []captcha.Name, version string, is func(name string) bool) (found captcha.Type) {
 	for _, kind := range captcha.Kinds {
 		for _, name := range names(kind) {
@@ -119,8 +119,8 @@ func typeOf(names func(captcha.Kind) []captcha.Name, version string, is func(nam
 	return found
 }
 
-// checkExpressible returns an error if an identity has a key that does not belong to its type, or if there is no name
-// of its type.
+// checkExpressible returns an error if an identity has a key that does not belong to its type, or if the protocol has
+// no name for its type.
 func checkExpressible(id *captcha.Identity, name captcha.Name) error {
 	if name.Name == "" {
 		return fmt.Errorf("the protocol has no name for the type %q", id.Type)

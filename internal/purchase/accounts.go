@@ -25,8 +25,8 @@ const (
 	formerFor = 26 * time.Hour
 	// refreshEvery is the time between two reads of a provider's thread limit and balance.
 	refreshEvery = time.Minute
-	// accountEvery is the shortest time between two probes of an account with a fault, outageEvery that of a
-	// service without proper answers.
+	// accountEvery is the shortest time between two probes of an account with a fault, and outageEvery between
+	// two probes of a service without proper answers.
 	accountEvery, outageEvery = time.Minute, 10 * time.Second
 	// outageAfter is the number of calls without a proper answer after which there is an outage. They
 	// concern at least two orders: the odd answers of one task are that task's fault.
@@ -210,9 +210,9 @@ func (as *accounts) terms(a *account) (e Entry, brake pool.Brake, silent bool) {
 	return e, a.brake, a.silent >= silentAfter
 }
 
-// choose chooses among candidates: the first one that is up, or that the Chooser names. A braked one gets the
-// order if a probe is due: with the policy ordered if no earlier one is up, else at once, because otherwise
-// it would never get an order again. If all are braked, the first one refuses the order and says why.
+// choose chooses a candidate: the first that is up, or the Chooser's choice. A braked candidate gets the order
+// if a probe is due: with the policy ordered if no earlier candidate is up, else at once, because otherwise it
+// would never get an order again. If all are braked, the first refuses the order and says why.
 func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 	as, now := &b.accounts, time.Now()
 	ordered := s.ordered()
@@ -345,7 +345,7 @@ func stateOf(p Provider, brake pool.Brake) provider.State {
 var ErrUnknownProvider = errors.New("no provider has this name")
 
 // Probe tries a provider now, after an operator has repaired its account: it reads the balance, and lets the
-// next order pass. The error is ErrUnknownProvider, that of the service, or pool.ErrDown.
+// next order pass. The error is ErrUnknownProvider, the service's error, or pool.ErrDown.
 func (b *Buyer) Probe(ctx context.Context, name string) error {
 	a := b.accounts.byName(name)
 	if a == nil {
@@ -429,13 +429,13 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 }
 
 // isProper reports whether a call says anything about the service, and whether it had no proper answer. The
-// codes of package provider are lower case, those of the services are not.
+// codes of package provider are lower case, the services' codes are not.
 func isProper(err error) (counts, failed bool) {
 	var fault *provider.Error
 	switch {
 	case err == nil, errors.Is(err, provider.ErrNotReady):
 		return true, false
-	case !errors.As(err, &fault), fault.Code == "caller_gave_up": // no call was made, or heard out
+	case !errors.As(err, &fault), fault.Code == "caller_gave_up": // no call, or the caller did not wait for its end
 		return false, false
 	}
 	isOurs := fault.Code == strings.ToLower(fault.Code)
@@ -528,12 +528,12 @@ func (b *Buyer) noteCallback(a *account, came bool) {
 // The outcomes of a report.
 const (
 	ReportPassed  = "passed"
-	ReportLate    = "late"    // the service accepts no report so long after the solve
+	ReportLate    = "late"    // the service no longer accepts a report
 	ReportRefused = "refused" // not passed on, or the service did not take it
 )
 
-// Report passes to the provider, in the background, whether a site accepted the token of a task. The age is
-// that of the token. It does not block: while too many reports are on their way, it drops this one.
+// Report passes to the provider, in the background, whether a site accepted the token of a task. The token has
+// this age. Report does not block: while too many reports are on their way, it drops this one.
 func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
 	solved := time.Now().Add(-age)
 	started := b.reports.TryGo(func() error {

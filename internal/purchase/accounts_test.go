@@ -192,7 +192,7 @@ func TestAnAccountFault(t *testing.T) {
 		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{}, fault }
 		r := w.replica("r1", f.entry())
 		r.mustBuy(spec())
-		time.Sleep(11*second + second/2) // a poll is before the order that the end of the brake would let through
+		time.Sleep(11*second + second/2) // a poll is before the order that the end of the brake would allow
 		for range 119 {
 			_ = r.buy(spec())
 			time.Sleep(second)

@@ -71,10 +71,10 @@ type Spec struct {
 	Image         []byte   // bytes of a picture; the order is unpooled
 	Policy        string   // how the provider is chosen: ordered, cheapest or best
 	Urgent        bool     // a caller waits for the order
-	Avoid         []string // providers that get the order only if there is no other; not with the policy ordered
+	Avoid         []string // providers that get the order only if no other can; not with the policy ordered
 }
 
-// ordered reports whether the order of the file decides.
+// ordered reports whether the file's sequence of providers decides.
 func (s *Spec) ordered() bool { return s.Policy == "" || s.Policy == choice.Ordered }
 
 // Observer receives events of this replica. It must not block.
@@ -105,7 +105,7 @@ type Config struct {
 // Buyer buys for all identities of a replica. It is safe for concurrent use.
 type Buyer struct {
 	// Turn is called with the identity whose turn at an account has come, after an order has ended. It
-	// must not block, and is set before the first order; nil = nobody is told.
+	// must not block, and is set before the first order; nil = no call.
 	Turn func(captcha.ID)
 	// Chooser chooses the providers of orders whose policy is not ordered, and compares the providers.
 	Chooser *choice.Chooser
@@ -140,7 +140,7 @@ func New(c Config) *Buyer {
 	return b
 }
 
-// add registers an order that begins to run here. False: it runs already, or the buyer stops.
+// add registers an order that begins to run here. It returns false if the order runs already, or the buyer stops.
 func (b *Buyer) add(o *order) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +192,7 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, er
 			b.run(ctx, o, pool.Placed)
 		}
 	})
-	tell("", panicked) // the order, if any, is resumed like one of a dead replica
+	tell("", panicked) // a stored order is resumed like an order of a dead replica
 }
 
 // place chooses an account and stores the order. An account that is braked loses the order to the next one, and with
@@ -351,8 +351,8 @@ func (b *Buyer) handleBeat(ctx context.Context, owned int, late []string) {
 	if b.differ++; owned == b.countOwned() {
 		b.differ = 0
 	}
-	// Once, it may be an order that is just being placed or ended. One that was lost and one that was
-	// adopted leave the number as it was.
+	// A single difference may be an order that is just being placed or ended. Each tenth beat compares in any
+	// case, because a lost order and an adopted one together do not change the number.
 	if b.differ >= 2 || b.beats%10 == 0 {
 		b.differ = 0
 		b.compare(ctx)

@@ -199,7 +199,7 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	return CallbackFailed, nil
 }
 
-// OpenDeadLetters opens the folder of the dead letters, and finds those of an earlier process.
+// OpenDeadLetters opens the folder of the dead letters, and finds letters of an earlier process.
 func (b *Buyer) OpenDeadLetters() error {
 	if err := b.kept.Open(); err != nil {
 		return err

@@ -59,7 +59,7 @@ func TestCallbacks(t *testing.T) {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f, e := calledBack("new", "old")
 			one := w.replica("r1", e)
-			e.Callbacks.Secrets = []captcha.Secret{"newest", "new"} // after a reload that this replica has first
+			e.Callbacks.Secrets = []captcha.Secret{"newest", "new"} // after a reload that only the second replica has
 			two := w.replica("r2", e)
 			one.mustBuy(spec())
 			time.Sleep(20 * second)
@@ -216,7 +216,7 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("%+v %v", done, err)
 		}
 		_, born := w.take(one)
-		testkit.Equal(t, "born after", born.Sub(at).Round(second), 0) // nobody knows more than the submit
+		testkit.Equal(t, "born after", born.Sub(at).Round(second), 0) // only the time of the submit is known
 	})
 	bubble(t, "expired", func(t *testing.T, w *world) {
 		f, e := calledBack("s")

@@ -27,8 +27,8 @@
 //
 //   - A submit is never repeated. Begin is answered before it; its task, or that it had no answer, is
 //     stored after it. Neither a stop nor the end of a context cancels a submit in flight.
-//   - Only the owner of an order may begin its submit, and may say that it brought nothing. Whoever has
-//     the token may land it.
+//   - Only the owner of an order may begin its submit, and may say that it brought nothing. Any replica
+//     that has the token may land it.
 //   - The age of a token counts from the last poll that was answered "not ready", else from the submit. A
 //     callback brings a token that is at most callback_delay old, counted from the callback's first
 //     arrival.
@@ -44,7 +44,7 @@
 // Tests can kill the process (package crash) at placed, submitted, bought and ended of an order, and at
 // received of a callback.
 //
-// # What it does not do
+// # Out of scope
 //
 // It does not decide how much to buy (refill), what an error code means (provider) or how long a token
 // lives (targets). An adopted order whose account no file has any more waits for a reload until its

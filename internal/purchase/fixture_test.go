@@ -123,7 +123,7 @@ func (r *replica) mustBuy(s purchase.Spec) {
 	testkit.NoError(r.w.t, r.buy(s))
 }
 
-// counted returns what was counted so far, sorted.
+// counted returns the counts so far, sorted.
 func (r *replica) counted() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -138,17 +138,17 @@ type situation struct {
 	trigger trigger
 }
 
-// ending says what follows. Without how, the order does not end.
+// ending describes the next step. Without how, the order does not end.
 type ending struct {
 	how     pool.How
 	unknown bool // the journal notes that the outcome of the submit is unknown
 	anyone  bool // also a replica that does not own the order ends it
-	answers bool // the caller of an identity without a target learns it, and nothing is bought again
+	answers bool // a guest's caller gets this answer, and nothing is bought again
 	says    string
 }
 
 // ends is the table of states and ends. After a callback the state is Bought, whatever the journal says: the
-// callback proves the purchase. What is not in the table leaves the order as it is: a bought order stays in
+// callback proves the purchase. A pair that is not in the table does not end the order: a bought order stays in
 // the journal at a stop and is polled after an adoption, and an unknown one waits for its deadline.
 var ends = map[situation]ending{
 	{pool.Placed, stopped}:     {how: pool.Stopped},

@@ -28,8 +28,8 @@ func MAC(secret captcha.Secret, texts ...string) []byte {
 	return hash.Sum(nil)
 }
 
-// Secrets stores the secrets that sign callback addresses, including those of removed providers. It is
-// safe for concurrent use. The zero value contains no secret.
+// Secrets stores the secrets that sign callback addresses, also for removed providers. It is safe for
+// concurrent use. The zero value contains no secret.
 type Secrets struct {
 	all sync.Map // captcha.Secret -> true
 }

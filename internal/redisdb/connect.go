@@ -61,8 +61,8 @@ func (db *DB) client(o Options, first *redis.Options, hosts []string) redis.Univ
 		return redis.NewClusterClient(cluster)
 	case modeSentinel:
 		// If the sentinel in use hangs, the client must ask the other ones within a dial. So each of its two questions
-		// to the hanging sentinel has a short time limit and no retry. The options of the sentinels are copies, and
-		// those of the master are in use from the next line on.
+		// to the hanging sentinel has a short time limit and no retry. These options are copied for the sentinels, and
+		// the master's connections get their usual options again below.
 		failover := options.Failover()
 		failover.MaxRetries, failover.ReadTimeout = -1, CallTimeout/4
 		client := redis.NewFailoverClient(failover)
@@ -73,8 +73,8 @@ func (db *DB) client(o Options, first *redis.Options, hosts []string) redis.Univ
 	}
 }
 
-// dialer opens connections, with TLS if the addresses are rediss://. A dialer of our own applies changed certificates,
-// and, unlike that of go-redis, obeys the context during the handshake.
+// dialer opens connections, with TLS if the addresses are rediss://. Unlike go-redis' dialer, it applies changed
+// certificates, and obeys the context during the handshake.
 func (db *DB) dialer(dial Dialer) Dialer {
 	if dial == nil {
 		dial = new(net.Dialer).DialContext

@@ -79,7 +79,7 @@ func TestCertificatesAndPasswordsChange(t *testing.T) {
 	}
 }
 
-// Sentinels have a user and a password of their own.
+// Sentinels have a separate user and password.
 func TestPasswordOfSentinels(t *testing.T) {
 	t.Parallel()
 	_, port, _ := net.SplitHostPort(redistest.Server(t))

@@ -20,10 +20,11 @@ const CallTimeout = time.Second
 
 // Options are the options of Open.
 type Options struct {
-	// Addresses is one URL (redis://, rediss:// or unix://), or several, separated by commas, of a cluster or of sentinels.
+	// Addresses is one URL (redis://, rediss:// or unix://), or several, separated by commas, of a cluster or of
+	// sentinels.
 	Addresses string
-	// SentinelMaster is the name of the master; "" = the addresses are not sentinels. The sentinels have a user and a
-	// password of their own: the ones in the addresses are those of the master.
+	// SentinelMaster is the name of the master; "" = the addresses are not sentinels. The sentinels have a separate
+	// user and password: the user and password in the addresses are the master's.
 	SentinelMaster, SentinelUser, SentinelPassword string
 
 	TLS    TLS    // of rediss:// addresses
@@ -42,7 +43,7 @@ type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 // TLS is the encryption of new connections. The zero value has no certificate and trusts what the machine trusts.
 type TLS struct {
 	Certificates []tls.Certificate // what poold shows
-	Issuers      *x509.CertPool    // of the certificates that poold trusts; nil = those of the machine
+	Issuers      *x509.CertPool    // of the certificates that poold trusts; nil = the machine's
 }
 
 // DB is one Redis: a single server, a master behind sentinels, or a cluster. A DB is safe for

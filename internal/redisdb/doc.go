@@ -1,5 +1,5 @@
 // Package redisdb gives access to Redis: the clients, its health, a review of its settings, and the
-// reasons of outages in plain words. Whoever has a script runs it with go-redis.
+// reasons of outages in plain words. Other packages run their scripts with go-redis.
 //
 //	db.go       Options, Open, SetPassword, SetTLS, Run, Close
 //	connect.go  addresses, TLS, and the options of the clients
@@ -11,7 +11,7 @@
 // # Three clients
 //
 // The client Hot is for takes and beats of package pool, and the client Slow for everything else, so that
-// orders, the history and the claims cannot delay hand-outs. The probes have a client of their own: under
+// orders, the history and the claims cannot delay hand-outs. The probes have a separate client: under
 // load, a probe might wait for a connection of the others, and Redis would count as down. A client connects
 // at its first call.
 //

@@ -36,7 +36,7 @@ func (h Health) Ready() bool { return h.Up || h.Full }
 
 // condition is the result of a probe. It is immutable.
 type condition struct {
-	fault error     // of the only master, or of the one of a cluster that has the slot of the prefix
+	fault error     // of the master, or of a cluster's master with the slot of the prefix
 	since time.Time // when this replica noticed the fault; zero = no fault
 	data  string    // name of the data; "" = unknown
 	lost  time.Time // see Health
@@ -79,7 +79,7 @@ func (db *DB) Run(ctx context.Context) error {
 		now := db.probe(ctx)
 		reviewing.Wait()
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end of ctx is no failure
+			return nil //nolint:nilerr // the end of ctx is not a failure
 		}
 		if now.lost = was.lost; now.data == "" {
 			now.data = was.data

@@ -60,7 +60,7 @@ func TestOutagesOfAServerThatServed(t *testing.T) {
 }
 
 // If refilling uses all connections of the slow client, Redis still counts as up, because takes have
-// connections of their own.
+// separate connections.
 func TestBusySlowClientIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bubble := redistest.InBubble(t)

@@ -58,7 +58,7 @@ var (
 	scripts sync.Map // SHA1 -> text
 )
 
-// NewScript makes a script of which an error can name the commands: Redis before 7.2 tells only the line.
+// NewScript makes a script whose errors can name the command: Redis before 7.2 names only the line.
 func NewScript(text string) *redis.Script {
 	s := redis.NewScript(text)
 	scripts.Store(s.Hash(), text) // the first argument of EVALSHA
@@ -66,8 +66,8 @@ func NewScript(text string) *redis.Script {
 	return s
 }
 
-// right names the right that a call lacks, as far as the error and the call tell it. Redis names no key: the kind of
-// the first one must do, because the rest may be private.
+// right names the right that a call lacks, as far as the error and the call show it. Redis names no key, so the text
+// shows the first key, without its last part, which may be private.
 func right(call redis.Cmder, text string) string {
 	lacks, command, args, key := ": the keys of ", call.Name(), call.Args(), 1
 	if named := deniedCommand.FindStringSubmatch(text); named != nil {

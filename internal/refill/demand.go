@@ -15,8 +15,8 @@ const (
 	// saveEvery is how often a learned state is saved while it changes.
 	saveEvery = 10 * time.Second
 	// current is how long after a decision a replica has followed the demand well enough: it knows all requests, and
-	// when they came to within a few seconds. Reading a saved state costs more: the policy drops what it has noted
-	// and not learned yet.
+	// when they came to within a few seconds. Reading a saved state costs more: the policy drops the events that it
+	// has noted but not learned yet.
 	current = saveEvery
 	// stopLimit limits the saves at a stop.
 	stopLimit = 3 * time.Second
@@ -30,8 +30,8 @@ type demand struct {
 	version int64     // of the saved state that this replica read or wrote last
 	decided time.Time // of the last decision
 
-	want int           // what the last decision wanted
-	next time.Duration // until when it held
+	want int           // tokens that the last decision wanted
+	next time.Duration // time until the next decision
 }
 
 // recall reads the saved state if another replica knows more. If Redis has lost it, the memory holds.

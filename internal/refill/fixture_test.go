@@ -69,7 +69,7 @@ func (w *world) set(change func()) {
 	change()
 }
 
-// orders returns what was bought.
+// orders returns the purchases.
 func (w *world) orders() (list []purchase.Spec) {
 	w.set(func() { list = slices.Clone(w.bought) })
 	return list
@@ -94,7 +94,7 @@ type replica struct {
 	stop func()             // waits for the end of Run
 	pace func(captcha.Type) // is called at each decision
 
-	deaf    atomic.Bool     // changes wake nobody
+	deaf    atomic.Bool     // changes cause no wake-up
 	setAway func(away bool) // cuts the replica off from Redis
 }
 
@@ -234,7 +234,7 @@ func (w *world) state(t targets.Target) string {
 	return strings.TrimSpace(s.State + " " + s.Reason)
 }
 
-// due reports whether a decision about an identity stands in Redis.
+// due reports whether Redis has the time of a decision about an identity.
 func (w *world) due(id captcha.ID) bool {
 	return w.db.ZScore(context.Background(), "{p}:due", string(id)).Err() == nil
 }

@@ -26,8 +26,8 @@ import (
 const (
 	// gather is how long a change waits for others, which make one decision together.
 	gather = 20 * time.Millisecond
-	// askEvery is the pause between two questions for what is due, and awayEvery while Redis does not answer; give or
-	// take a half.
+	// askEvery is the mean pause between two questions for due identities, and awayEvery while Redis does not answer.
+	// A pause differs from the mean by at most half.
 	askEvery, awayEvery = 500 * time.Millisecond, 2 * time.Second
 	// mostDue is the number of identities that one question returns.
 	mostDue = 100
@@ -98,7 +98,7 @@ func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
 	return m
 }
 
-// Apply replaces the targets. A target whose definition is the same keeps what it has learned. After a change of
+// Apply replaces the targets. A target whose definition is the same keeps its learned state. After a change of
 // a definition, of the providers or of a shared budget, the decision comes at once, and a failing target tries an
 // order at once. The first set is applied before Run.
 func (m *Manager) Apply(set *targets.Set) {
@@ -204,12 +204,12 @@ func (m *Manager) markLocked(id captcha.ID, s *subject) {
 	}
 }
 
-// LastTurn returns when the loop of Run began its last turn; 1970 before the first one. It turns every few seconds,
-// also without Redis. If it does not, the process hangs. LastTurn does not block.
+// LastTurn returns when the loop of Run began its last turn; 1970 before the first turn. A turn takes a few seconds,
+// also without Redis; if it takes longer, the process hangs. LastTurn does not block.
 func (m *Manager) LastTurn() time.Time { return time.Unix(0, m.turn.Load()) }
 
 // Run decides until ctx ends. Then it waits for the orders, which the Buyer ends or leaves to others, and saves
-// what was learned.
+// the learned states.
 func (m *Manager) Run(ctx context.Context) error {
 	ask := time.NewTimer(0)
 	defer ask.Stop()
@@ -320,7 +320,7 @@ func (d *decision) run(ctx context.Context) {
 	switch {
 	case d.subject == nil || d.target != nil && d.target.Halted() != "":
 		err = d.m.pool.Disown(ctx, d.id)
-	case d.target == nil: // one order for each caller that has none; the Buyer tells the callers of a refusal
+	case d.target == nil: // one order for each caller that has none; the Buyer answers the callers after a refusal
 		var c pool.Counts
 		c, err = d.m.pool.Decide(ctx, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
 		if err == nil {
@@ -335,7 +335,7 @@ func (d *decision) run(ctx context.Context) {
 	}
 }
 
-// ofTarget lets the policy decide, places the orders, and tells all replicas what came of it.
+// ofTarget lets the policy decide, places the orders, and stores the result for all replicas.
 func (d *decision) ofTarget(ctx context.Context) error {
 	if d.retry {
 		if err := d.m.pool.Retry(ctx, string(d.id), ""); err != nil {
@@ -415,9 +415,9 @@ func (d *decision) again(wants *policy.Decision, asked int, c *pool.Counts, err 
 		}
 		next = refused.After
 	case err != nil:
-		next = mostLook // there is no provider: a reload decides at once
+		next = mostLook // no provider: a reload decides at once
 	case wants.Order > 0:
-		return -1 // soon; an end comes before
+		return -1 // the end of an order decides again
 	}
 	next = max(leastLook, min(next, mostLook))
 	missing := asked+c.Waiting > c.Outliving+c.Orders // the script expects orders soon
@@ -428,7 +428,7 @@ func (d *decision) again(wants *policy.Decision, asked int, c *pool.Counts, err 
 }
 
 // place places orders one after the other, until one is refused or the definition changes. The depth grows by a step
-// with each order. Each order runs in a goroutine of its own.
+// with each order. Each order runs in a separate goroutine.
 func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) error {
 	m := d.m
 	for ; n > 0; n-- {

@@ -109,8 +109,8 @@ func TestFilling(t *testing.T) {
 	})
 }
 
-// A replica that takes over learns each request once, and one that was away when it came. A replica that stops leaves a
-// newer state than its own.
+// A replica that takes over learns each request once, also a request that came while the replica was away. A replica
+// that stops does not replace a newer state than its own.
 func TestLearnedState(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {
@@ -302,7 +302,7 @@ func TestRedisAway(t *testing.T) {
 }
 
 // A replica decides for its guests: one order for each ticket, also if wake-ups are lost and a replica that does not
-// know the guest has removed it from what is due.
+// know the guest has removed it from due.
 func TestGuests(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {

@@ -36,7 +36,7 @@ type Status struct {
 	Want   int           `json:"want"` // tokens that the policy wants now; 0 while paused
 	State  string        `json:"state"`
 	Reason string        `json:"reason,omitempty"`
-	Since  time.Time     `json:"since,omitzero"` // of a state of the target's own, other than OK and Paused
+	Since  time.Time     `json:"since,omitzero"` // of the state, unless it is OK or Paused
 	Lead   time.Duration `json:"lead"`           // lead time with which the policy plans
 	Until  time.Time     `json:"until,omitzero"` // when the next order is tried, or the pause ends
 	At     time.Time     `json:"at"`             // of the decision, on Redis' clock
@@ -87,7 +87,8 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	return s
 }
 
-// note returns what a decision found, as JSON, and logs a change of the state. "" = nothing worth storing has changed.
+// note returns the result of a decision as JSON, and logs a change of the state. "" = nothing worth storing has
+// changed.
 func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Counts, err error) string {
 	was := Status{}
 	_ = json.Unmarshal([]byte(c.Status), &was) // see StatusOf

@@ -10,7 +10,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// What Redis knows now goes before what the last decision noted. The other tests show what decisions note.
+// The current facts in Redis replace the notes of the last decision. The other tests show what decisions note.
 func TestStatusOf(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -15,7 +15,7 @@ import (
 
 // How a provider was chosen.
 const (
-	Ordered  = "ordered"  // the first one that was up
+	Ordered  = "ordered"  // the first provider that was up
 	Cheapest = "cheapest" // the lowest price
 	Best     = "best"     // the lowest expected cost per accepted token
 	Explore  = "explore"  // another provider than the best one, to learn about it

@@ -58,7 +58,7 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// A caller's reports weigh at most half if others report. One that sends nearly all decides alone.
+// A caller's reports weigh at most half if others report. A caller with nearly all reports decides alone.
 func TestReports(t *testing.T) {
 	for _, c := range []struct {
 		spite, others float64 // weights of the rejections of one caller, and of the acceptances of the others
@@ -125,7 +125,7 @@ func (r *replica) end(t *testing.T, provider string, how pool.How) (order string
 	return o.Name
 }
 
-// All replicas choose by the same sums, also one that starts later.
+// All replicas choose by the same sums, also a replica that starts later.
 func TestReplicasShareTheSums(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
@@ -142,7 +142,7 @@ func TestReplicasShareTheSums(t *testing.T) {
 			_, _, err := r.pool.Report(t.Context(), order, captcha.ID(order), true, "qa", "n", "")
 			testkit.NoError(t, err)
 			r.end(t, "b", pool.Solved)
-			r.end(t, "b", pool.Busy) // is no outcome of the provider's work
+			r.end(t, "b", pool.Busy) // says nothing about the provider's work
 			r.end(t, "a", pool.Solved)
 		}
 		testkit.Equal(t, "while a is cheaper and both solve", chooses(r), "0best")

@@ -1,4 +1,4 @@
-// Package choice chooses the provider of an order by its price and by what came of the provider's former orders.
+// Package choice chooses the provider of an order by its price and by the results of its former orders.
 //
 // The scripts that end an order or count a report move the sums of the provider and the type in Redis (pool.Sums).
 // Each replica reads the sums once a second, so that all replicas choose the same provider within a second, also after

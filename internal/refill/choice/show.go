@@ -25,7 +25,7 @@ type Row struct {
 }
 
 // Rows returns a row for each provider of the file and each type with an ended order or a report. The
-// providers are in the order of the file. With fewer than two providers there are no rows.
+// providers are in the order of the file. With fewer than two providers, Rows returns none.
 func (c *Chooser) Rows() (rows []Row) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -109,7 +109,7 @@ func (d *drawing) diurnal(rate float64) {
 }
 
 // office draws a demand that is steady from 9:00 to 17:30, with ramps of half an hour.
-// There are no requests outside these hours.
+// Outside these hours it has no requests.
 func (d *drawing) office(rate float64) {
 	const opens, closes, ramp = 9 * 3600.0, 17.5 * 3600.0, 1800.0
 	d.addRequests(0, d.length, rate, func(t float64) float64 {

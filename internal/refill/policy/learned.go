@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Learned is what a target has learned of its demand and its provider. It must be used by one goroutine at a time.
+// Learned is the learned state of a target: its demand and its provider. It must be used by one goroutine at a time.
 // A time before the latest one counts as the latest. All times are in Unix seconds.
 type Learned struct {
 	memory   memory
@@ -130,7 +130,7 @@ type permits struct {
 	since float64 // since when an order waits; 0 = none
 }
 
-// Ordered tells how many of the orders of a decision were placed.
+// Ordered notes how many of the orders of a decision were placed.
 func (l *Learned) Ordered(p Params, wanted, placed int, at time.Time) {
 	s, now := &l.permits, unix(at)
 	if s.since == 0 {

@@ -13,7 +13,7 @@ type memory struct {
 	found   []moment
 }
 
-// entry stands for the requests within one tick.
+// entry describes the requests within one tick.
 type entry struct {
 	at    float64 // of the first one
 	busy  float64 // logarithm of the decayed count after the last one

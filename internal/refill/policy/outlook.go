@@ -40,7 +40,7 @@ func (o *outlook) within(x float64) forecast {
 }
 
 // company returns how much more rarely than by chance the last request is followed by another one within a lead time;
-// 1 if it is hardly rarer. It tells lone requests on a timer from a demand at random.
+// 1 if it is hardly rarer. It distinguishes lone requests on a timer from random demand.
 func (l *Learned) company(p *Params) float64 {
 	m, lead := &l.memory, l.lead(p, 0.5)
 	counts, sum := m.followed(m.similar(m.last), m.last, 0, lead)

@@ -57,8 +57,8 @@ type Totals struct {
 }
 
 // calibrated has the constants that are not derived, and the only switches of the mechanisms. Times are in seconds at
-// a median lead time of usualLead, and stretch with the lead times. scripts/policy-tables prints what a change of them
-// does to the cost of each demand and, with -a, what each mechanism is worth.
+// a median lead time of usualLead, and stretch with the lead times. scripts/policy-tables prints how a change of them
+// affects the cost of each demand and, with -a, the value of each mechanism.
 var calibrated = struct {
 	decay        float64 // time constant of the count of recent requests
 	prior        float64 // shape of the rate without requests
@@ -77,10 +77,10 @@ var calibrated = struct {
 	permitWaits, permitFree float64 // weights, in orders, of the mean wait for a permit: of an order that waited or did not
 
 	missEarns   float64 // share of miss_cost that a miss adds to the credit; a hit adds all of it
-	startMisses float64 // a new target may waste the cost of so many misses, or startLeast tokens
+	startMisses float64 // a new target may waste the cost of this many misses, or startLeast tokens
 	startLeast  float64
-	saveUp      float64 // the credit is at most so many times that
-	heldTimes   int     // tokens and orders are at most so many times what the credit affords
+	saveUp      float64 // the credit is at most this many times that
+	heldTimes   int     // tokens and orders are at most this many times what the credit affords
 
 	floorLead  float64 // quantile of the lead time by which min and windows are renewed ahead
 	windowLead float64 // quantile of the lead time by which orders precede a window

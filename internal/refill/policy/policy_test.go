@@ -156,8 +156,8 @@ func TestDemandIsFollowed(t *testing.T) {
 	}
 }
 
-// After hours of lone requests, a request is no burst; after hours of bursts it is. A token for a timer is wanted a lead
-// time ahead, and not so early that it would expire before.
+// After hours of lone requests, a request is not a burst; after hours of bursts it is. A token for a timer is wanted a
+// lead time ahead, and not so early that it would expire before.
 func TestWhatFollowedIsRemembered(t *testing.T) {
 	lone, bursts := newTarget(nil), newTarget(nil)
 	for range 60 {
@@ -310,7 +310,7 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 	testkit.AtMost(t, "share that fails, after an outage", x.l.fails, 0.37)
 }
 
-// Scarce permits are noticed, and free permits are soon believed. The scenarios with few permits show what follows.
+// Scarce permits are noticed, and free permits are soon believed. The scenarios with few permits show the effect.
 func TestSlots(t *testing.T) {
 	x := newTarget(nil).hits(2000, 1)
 	for range 100 {

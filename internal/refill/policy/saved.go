@@ -12,8 +12,8 @@ import (
 
 const (
 	savedVersion = 3
-	// MostSaved is the maximum size of a saved state in bytes. mostHistory is that of its requests: the oldest ones
-	// that do not fit are left out. In JSON they take a third more.
+	// MostSaved is the maximum size of a saved state in bytes. mostHistory is the maximum size of its requests: the
+	// oldest requests that do not fit are left out. In JSON they take a third more.
 	MostSaved   = 4096
 	mostHistory = 2700
 	// savedTick is the resolution of the saved times in seconds, at scale 1.
@@ -43,7 +43,7 @@ type savedState struct {
 	History []byte `json:"history"`
 }
 
-// Save encodes what was learned, in at most MostSaved bytes.
+// Save encodes the learned state in at most MostSaved bytes.
 func (l *Learned) Save() []byte {
 	m := &l.memory
 	s := savedState{Version: savedVersion, Seen: l.seen, Scale: m.scale, Start: l.start, Last: m.last,

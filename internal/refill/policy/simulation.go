@@ -109,9 +109,9 @@ func (s Simulation) Fixed(depth int) Simulation {
 	return s
 }
 
-// Adaptive returns the same simulation with the adaptive policy and this miss_cost. The depth of a
-// fixed target does not limit the adaptive policy: the new depth is at least the number of tasks that
-// the provider solves at the same time.
+// Adaptive returns the same simulation with the adaptive policy and this miss_cost. So that the depth of
+// a fixed target does not limit the policy, the new depth is at least the number of tasks that the
+// provider solves at the same time.
 func (s Simulation) Adaptive(missCost float64) Simulation {
 	if !s.Params.Adaptive {
 		s.Params.Depth = max(s.Params.Depth, s.Concurrency)

@@ -43,7 +43,7 @@ func (r Replica) Name() string {
 // String names the replica for people.
 func (r Replica) String() string { return r.ID + strings.TrimSuffix(" ("+r.Address+")", " ()") }
 
-// Describe returns what a name tells.
+// Describe parses the name of a replica.
 func Describe(name string) (r Replica) {
 	r.ID, name, _ = strings.Cut(name, "@")
 	r.Version, name, _ = strings.Cut(name, "@")

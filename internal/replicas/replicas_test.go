@@ -12,7 +12,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// A name tells the version and the start of its replica. The oldest replica comes first, after those without a start.
+// A name contains the version and the start of its replica. The oldest replica comes first, after those without a
+// start.
 func TestList(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 	name := func(version string, at time.Time) string {

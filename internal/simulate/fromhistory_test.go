@@ -21,8 +21,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// The requests of a key come in pages, the newest first. Reports and returned tokens are no requests, and those of
-// another target count only without --target.
+// The requests of a key come in pages, the newest first. Reports and returned tokens do not count as requests.
+// Requests of another target count only without --target.
 func TestFromHistory(t *testing.T) {
 	var asked []string
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

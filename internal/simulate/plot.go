@@ -8,7 +8,7 @@ import (
 	"poold/internal/refill/policy"
 )
 
-// A plot has so many bars beside each other, each 4 pixels wide.
+// plotBars is the number of bars in a plot, each 4 pixels wide.
 const plotBars = 240
 
 // plot collects a run for a picture.

@@ -129,7 +129,7 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 	if s.plot != "" {
 		title := fmt.Sprintf("%d requests, %.1f %% found a token; %.3f bought per token served",
 			result.Requests, 100*result.HitRate, result.BoughtPerServed)
-		if err := os.WriteFile(s.plot, []byte(picture.svg(title)), 0o644); err != nil { //nolint:gosec // G306: a picture for everybody
+		if err := os.WriteFile(s.plot, []byte(picture.svg(title)), 0o644); err != nil { //nolint:gosec // G306: the picture is not secret
 			return fmt.Errorf("writing the plot: %w", err)
 		}
 	}
@@ -161,8 +161,8 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, flags *pflag.Flag
 	return base, err
 }
 
-// fill sets the settings to those of the target, if there is one, and to those of the flags. It returns the parameters
-// of the policy.
+// fill takes the settings from the target, if one is given, and then from the flags. It returns the parameters of the
+// policy.
 func (s *simulation) fill(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) (policy.Params, error) {
 	given := map[string]string{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = f.Value.String() })

@@ -15,14 +15,14 @@ import (
 // Spec describes the order that a request wants.
 type Spec = purchase.Spec
 
-// Orderer carries one order from its place to its end, and returns at the end; *purchase.Buyer does.
+// Orderer carries one order from its placing to its end, and then returns; *purchase.Buyer implements it.
 type Orderer interface {
 	Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error))
 	Pace(t captcha.Type) (firstPoll, interval time.Duration) // for package refill
 }
 
-// Buyer is an Orderer that sees refusals: if an order for a guest cannot be placed, it tells the callers that wait for
-// it. The refiller and the Service buy through it.
+// Buyer is an Orderer that handles refusals: if an order for a guest cannot be placed, it answers the callers that wait
+// for it. The refiller and the Service buy through it.
 type Buyer struct {
 	Orderer
 
@@ -66,7 +66,7 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 			answer.Obstacle = pool.ReasonBudget
 			answer.Reason = fmt.Sprintf("%s; there is room again in %v", refused.Budget(), refused.After.Round(time.Second))
 		case pool.ReasonBrake:
-			// Only the counts tell the identity's own brake from the one of an account.
+			// Only the counts show whether the brake is the identity's own or an account's.
 			c, err := b.Pool.Look(ctx, pool.Query{ID: s.ID, Margin: s.Margin})
 			if err == nil && c.Brake.Brakes() {
 				answer = &pool.FailedError{Refused: c.Brake.Kind == string(pool.Hopeless), Reason: c.Brake.Reason}

@@ -11,7 +11,7 @@ var savedBy = map[pool.Source]pool.SavingsSource{
 	pool.FromPool: pool.SavedPool, pool.FromSolve: pool.SavedSolve, FromShared: pool.SavedWaiting, pool.FromReplay: pool.SavedReplay,
 }
 
-// count counts a request. Without a token it is missed if a token could have come, else refused.
+// count counts a request. A request without a token counts as missed if a token could have come, else as refused.
 func (s *Service) count(ctx context.Context, got outcome) {
 	counted := savedBy[got.token.Source]
 	if got.late {

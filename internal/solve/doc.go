@@ -1,4 +1,4 @@
-// Package solve serves POST /solve: a ready token, or one that is bought for the request.
+// Package solve serves POST /solve: a ready token, or a token that is bought for the request.
 //
 // # Place in the flow
 //
@@ -26,7 +26,7 @@
 // all replicas until its token dies, and one ticket while it waits. If its order fails, the requests that wait
 // learn it, and a later request with the key tries again.
 //
-// # What it does not do
+// # Out of scope
 //
 // The package has no Redis key, no provider's protocol and no HTTP. It places no order but for pictures.
 package solve

@@ -39,7 +39,7 @@ var (
 	firstStory   = flag.Uint64("first-story", 1, "seed of the first story")
 )
 
-// mostAhead is the largest difference between Redis' clock and that of the replicas, in both directions.
+// mostAhead is the largest difference between Redis' clock and the replicas' clock, in both directions.
 const mostAhead = 4500 * time.Millisecond
 
 // In the random stories callers hang up, replicas stop or die, tasks fail, and Redis' clock makes steps. Redis,

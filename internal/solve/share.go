@@ -51,14 +51,14 @@ func (sh *share) wake() {
 	sh.changed, sh.next = make(chan struct{}), time.Time{}
 }
 
-// outcome is what a caller gets.
+// outcome is the answer to a caller.
 type outcome struct {
 	token pool.Token
 	late  bool // the token is of a solve that had ended before the request
 	err   error
 }
 
-// Wake tells of an event of a shared claim, such as the end of its solve. It is a no-op for an unknown key.
+// Wake reports an event of a shared claim, such as the end of its solve. It is a no-op for an unknown key.
 func (s *Service) Wake(key captcha.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *Service) turn(sh *share, isNew bool) (changed <-chan struct{}, ended cl
 
 // enter enters the claim of a share. The claim has no state if the store does not answer for a while.
 func (s *Service) enter(ctx context.Context, sh *share, r Request, solve string) (claims.Claim, error) {
-	// A caller that hangs up now could leave the claim to nobody.
+	// Otherwise a caller that hangs up now could leave the claim without a holder.
 	claim, err := s.Claims.Enter(context.WithoutCancel(ctx), claims.Entry{
 		Key: r.Share.Key, Solve: solve, Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
 	})
@@ -182,7 +182,7 @@ func (s *Service) enter(ctx context.Context, sh *share, r Request, solve string)
 	return claim, err
 }
 
-// end tells all callers of the share the end of its solve.
+// end passes the end of the solve to all callers of the share.
 func (sh *share) end(claim claims.Claim) {
 	if sh.ended.Solve != claim.Solve {
 		sh.ended = claim
@@ -272,7 +272,7 @@ func callFor(claim claims.Claim, r Request) Request {
 	call := *r.Call
 	call.Name, call.Fingerprint, call.Nonce = hash("claim", claim.Solve), "claim", strconv.FormatInt(claim.Fence, 10)
 	call.Budget = pool.Budget{Scope: call.Budget.Scope}    // it pays in any case
-	call.Wait, call.Row = max(0, claim.Left-endMargin), "" // each caller gets a row of its own with its answer
+	call.Wait, call.Row = max(0, claim.Left-endMargin), "" // each caller gets its row with its answer
 	r.Call, r.Share, r.Out = &call, nil, nil               // Out ends the wait of one caller; the solve goes on for the others
 	if !claim.First {
 		r.Rate = pool.Rate{} // the first holder was admitted

@@ -33,7 +33,7 @@ var (
 	ErrBad = errors.New("not a dead letter")
 )
 
-// Spool keeps dead letters in a folder of its own. It is safe for concurrent use.
+// Spool keeps dead letters in a separate folder. It is safe for concurrent use.
 type Spool struct {
 	dir  string
 	most int
@@ -59,9 +59,9 @@ func (s *Spool) Open() error {
 		return err
 	}
 	_, err := s.write([]byte("{}"))
-	left, _ := filepath.Glob(filepath.Join(s.dir, "letter-*.tmp")) // this one, and those of a crash
+	left, _ := filepath.Glob(filepath.Join(s.dir, "letter-*.tmp")) // this file, and files of a crash
 	for _, name := range left {
-		_ = os.Remove(name) // one that remains does no harm
+		_ = os.Remove(name) // a remaining file does no harm
 	}
 	return err
 }
@@ -76,7 +76,7 @@ func (s *Spool) Keep(l Letter) error {
 	name := nameOf(l.Order)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.makeFolder(); err != nil { // somebody may have removed it
+	if err := s.makeFolder(); err != nil { // an operator may have removed it
 		return err
 	}
 	if _, missing := s.read(name); missing != nil { // a repeated callback needs no room
@@ -91,7 +91,7 @@ func (s *Spool) Keep(l Letter) error {
 			_ = os.Remove(written)
 			return err
 		}
-		if errors.Is(missing, fs.ErrNotExist) { // a file that was no letter has been counted
+		if errors.Is(missing, fs.ErrNotExist) { // an invalid file has been counted
 			s.letters.Add(1)
 		}
 	}
@@ -100,7 +100,7 @@ func (s *Spool) Keep(l Letter) error {
 }
 
 // Each calls yield with each dead letter until it returns false; yield may keep and remove letters. The joined error
-// names each file that is no letter or could not be read.
+// names each invalid or unreadable file.
 func (s *Spool) Each(yield func(l Letter) bool) error {
 	s.mu.Lock()
 	names, err := s.list()

@@ -160,8 +160,8 @@ func TestInvalidLettersAreRefused(t *testing.T) {
 	s.wantAll(t, "refused")
 }
 
-// After concurrent calls, some for one order, each letter is stored once, and the limit holds. A folder that somebody
-// removed is empty, and is made again.
+// After concurrent calls, some for one order, each letter is stored once, and the limit holds. A removed folder counts
+// as empty, and is made again.
 func TestConcurrentLettersAreStoredOnce(t *testing.T) {
 	const most, orders = 20, 40
 	s := opened(t)

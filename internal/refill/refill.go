@@ -352,7 +352,7 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	lead := learned.Lead(p, at)
 	c, err := d.m.pool.Decide(ctx, pool.Query{
 		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: d.want,
-		Period: min(d.next, mostLook-backoff.UpTo(mostLook/6)), // targets that began together spread
+		Period: min(d.next, mostLook-backoff.UpTo(mostLook/6)), // spreads targets that began together
 	})
 	if err == nil {
 		err = d.recall(ctx, at, p, &c)

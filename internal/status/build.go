@@ -31,14 +31,14 @@ const (
 	// fresh is how long the readers share a document, and the state of the providers.
 	fresh = time.Second
 	// A document that took long to build lives as many times as long, so that readers cost at most a fifth of a core, but
-	// not longer than restsMost: Redis or this process may have stood still.
+	// not longer than restsMost: Redis or this process may have hung.
 	restsFor, restsMost = 4, 5 * time.Second
 	// readLimit limits all reads for a document.
 	readLimit = 10 * time.Second
 	// providersLimit limits how long a caller of an empty pool waits for the read of the providers' orders.
 	providersLimit = 250 * time.Millisecond
-	// surveyPart is the number of targets in one exchange with Redis, and surveysAtOnce that of concurrent exchanges: while
-	// Redis executes one, another one is decoded.
+	// surveyPart is the number of targets in one exchange with Redis, and surveysAtOnce the number of concurrent
+	// exchanges: while Redis executes one, another is decoded.
 	surveyPart, surveysAtOnce = 25, 4
 	// unknownLead is the assumed lead time before the first solve.
 	unknownLead = 15 * time.Second
@@ -63,7 +63,7 @@ type Buyer interface {
 	DeadLetterCount() int
 }
 
-// Sources are what a Collector reads. No function blocks.
+// Sources are the inputs of a Collector. No function blocks.
 type Sources struct {
 	File interface {
 		Current() *targets.Set
@@ -135,8 +135,8 @@ func (c *Collector) Stopping() {
 	c.Changed()
 }
 
-// Build returns a document of the current Set that was built at most a second ago, or, if that takes long, at most
-// four times as long ago as it takes and at most 5 s ago. Other callers may wait for it, too, so it is completed if this
+// Build returns a document of the current Set that is at most a second old. If the build takes long, a document may be
+// four times as old as its build took, but at most 5 s. Other callers may wait for it, too, so it is completed if this
 // caller hangs up.
 func (c *Collector) Build(ctx context.Context) *Document {
 	ctx, changes := context.WithoutCancel(ctx), c.changes.Load()
@@ -241,7 +241,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	return d
 }
 
-// survey reads the stock of all targets. What it cannot read has the last known figures, so that no counter falls to
+// survey reads the stock of all targets. An unreadable stock has the last known figures, so that no counter falls to
 // zero, and the field At is zero.
 func (c *Collector) survey(ctx context.Context, set *targets.Set) ([]pool.Stock, error) {
 	stocks, queries := make([]pool.Stock, len(set.Targets)), make([]pool.Query, len(set.Targets))
@@ -318,8 +318,8 @@ func (c *Collector) readTotals(ctx context.Context, set *targets.Set) error {
 	return nil
 }
 
-// targetOf converts what is known of a target. The argument outage is the reason why no provider can be used; "" = one
-// can. The argument stale is the reason why the stock may be the last known one.
+// targetOf builds the entry of a target. The argument outage is the reason why no provider can be used; "" = one can.
+// The argument stale is the reason why the stock may be outdated.
 func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Spending, outage, stale string) Target {
 	plan, f, priced := refill.StatusOf(t, &s.Counts), &s.Counters, !lacksPrice(set, t.Identity.Type)
 	cause := CauseOf(t, plan, &s.Counts, outage)

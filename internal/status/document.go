@@ -23,12 +23,12 @@ type Document struct {
 	Notices   []string         `json:"notices"`    // facts that the operator should know, one line each, for example that the provider is simulated
 	Config    Config           `json:"config"`
 	Redis     Redis            `json:"redis"`
-	// Budget is the use of the overall budget in the last 24 h; null = there is no overall budget.
+	// Budget is the use of the overall budget in the last 24 h; null = no overall budget.
 	Budget *Usage `json:"budget"`
-	// Budgets has the use of the other shared budgets: the overall one in money, and those of owners and keys; empty for a
-	// key that is limited to some targets.
+	// Budgets has the use of the other shared budgets: the overall budget in money, and the budgets of owners and keys;
+	// empty for a key that is limited to some targets.
 	Budgets []BudgetUse `json:"budgets"`
-	// Solve is null if the configuration file has no section `solve` and there is no guest.
+	// Solve is null without a section `solve` in the configuration file and without guests.
 	Solve *Solve `json:"solve"`
 	// Dedup is null for a key that is limited to some targets.
 	Dedup *Dedup `json:"dedup"`
@@ -228,8 +228,8 @@ func (b *Budget) Uses(scope string) (list []BudgetUse) {
 }
 
 // Solve contains the sums over all guests and all replicas. Guests are the identities without a
-// target for which POST /solve buys tokens. The counters have the same meaning as those of a
-// target. They never decrease, and they satisfy the equation in docs/operating.md.
+// target for which POST /solve buys tokens. The counters have the same meaning as a target's
+// counters. They never decrease, and they satisfy the equation in docs/operating.md.
 type Solve struct {
 	Owner          string `json:"owner"`  // "" = the configuration file has no section `solve`
 	Reason         string `json:"reason"` // why the figures are not current; "" = they are current
@@ -274,7 +274,7 @@ type LeadTime struct {
 	P90 float64 `json:"p90"`
 }
 
-// BudgetUses lists the uses of all budgets. The scope of a target is "target:NAME", that of the guests "/solve".
+// BudgetUses lists the uses of all budgets. The scope of a target is "target:NAME", and the guests' scope is "/solve".
 func (d *Document) BudgetUses() []BudgetUse {
 	list := append((&Budget{Day: d.Budget}).Uses(overall), d.Budgets...)
 	if d.Solve != nil {

@@ -102,8 +102,8 @@ func (m metrics) show(name, help string, value float64, labels ...string) {
 	m.ch <- prometheus.MustNewConstMetric(m.descs[name], kind, value, values...)
 }
 
-// rare adds a series from the first event on, which keeps the series of quiet targets few. What an alert uses begins at
-// 0, because an alert sees only an increase.
+// rare adds a series from the first event on, which keeps the series of quiet targets few. A series that an alert uses
+// begins at 0, because an alert sees only an increase.
 func (m metrics) rare(name, help string, n int64, labels ...string) {
 	if n > 0 {
 		m.show(name, help, float64(n), labels...)

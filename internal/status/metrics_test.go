@@ -40,7 +40,7 @@ func metricsOf(t *testing.T, c *Collector) map[string]float64 {
 	return found
 }
 
-// The metrics of the whole document are those of the golden file. All guests together have the metrics of one target.
+// The metrics of the whole document equal the golden file. All guests together have the metrics of one target.
 func TestMetrics(t *testing.T) {
 	var text strings.Builder
 	metrics := metricsOf(t, NewCollector(busySources()))

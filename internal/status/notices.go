@@ -28,7 +28,7 @@ type Cause struct {
 // mostLines limits the lines about targets, and the names in a line.
 const mostLines = 5
 
-// toldFor is how long the status tells that Redis lost its data.
+// toldFor is how long the status says that Redis lost its data.
 const toldFor = 24 * time.Hour
 
 // CauseOf determines the cause from the refill status and the counts of a target. The argument
@@ -192,7 +192,7 @@ func shortTime(t, at time.Time) string {
 	return t.Format(layout)
 }
 
-// downText says what a provider that is down does, such as "provider acme refuses the key (ERROR_KEY_DOES_NOT_EXIST)".
+// downText describes a provider that is down, such as "provider acme refuses the key (ERROR_KEY_DOES_NOT_EXIST)".
 func downText(p purchase.Status) string {
 	return "provider " + p.Name + " " + cmp.Or(p.State.Fault, "is down") + " (" + p.State.Reason + ")"
 }

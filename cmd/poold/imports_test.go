@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"internal/replicas":      {},
 	"internal/simulate": {"internal/captcha", "internal/cli", "internal/history", "internal/provider", "internal/refill", "internal/refill/policy", "internal/targets",
 		"internal/targets/reload"},
-	"internal/solve": {"internal/captcha", "internal/claims", "internal/panics", "internal/pool", "internal/purchase", "internal/redisdb"},
+	"internal/solve": {"internal/backoff", "internal/captcha", "internal/claims", "internal/panics", "internal/pool", "internal/purchase", "internal/redisdb"},
 	"internal/solve/solvetest": {"internal/captcha", "internal/claims", "internal/pool", "internal/redisdb", "internal/redisdb/redistest",
 		"internal/solve"},
 	"internal/spool": {"internal/captcha"},

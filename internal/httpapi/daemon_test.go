@@ -136,7 +136,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		replay:    func(context.Context) (map[string]int, error) { return nil, nil },
 	}
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	d.orders = &fakeOrders{pool: d.stock}
+	d.orders, d.solver.stock = &fakeOrders{pool: d.stock}, d.stock
 	d.ids = tokenid.New(d.stock.db, "{captcha}:secret")
 	d.solver.Service = solve.New(solve.Config{
 		Pool: d.stock.Pool, Buyer: &solve.Buyer{Orderer: d.orders, Pool: d.stock.Pool, Log: log}, Refiller: d.orders, Log: log,

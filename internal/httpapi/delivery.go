@@ -181,12 +181,19 @@ func (s *Server) IsOut(ctx context.Context, t *targets.Target) bool {
 	if err != nil || c.Fresh+c.Orders > 0 {
 		return false
 	}
-	now := refill.StatusOf(t, &c)
-	if isHeld(now) || now.State == refill.Budget && c.At.Before(now.Until) {
-		return true
-	}
 	_, _, is := s.Status.Outage(ctx)
-	return is
+	return is || isStopped(t, &c)
+}
+
+// IsStopped is IsOut apart from outages: a pause, a refusal or a budget is the reason.
+func (s *Server) IsStopped(ctx context.Context, t *targets.Target) bool {
+	c, err := s.Look(ctx, t)
+	return err == nil && c.Fresh+c.Orders == 0 && isStopped(t, &c)
+}
+
+func isStopped(t *targets.Target, c *pool.Counts) bool {
+	now := refill.StatusOf(t, c)
+	return isHeld(now) || now.State == refill.Budget && c.At.Before(now.Until)
 }
 
 type connKey struct{}

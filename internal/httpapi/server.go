@@ -75,6 +75,8 @@ type Solver interface {
 	Solve(ctx context.Context, r solve.Request) (pool.Token, error)
 	// Take does not count the request: it is for targets.
 	Take(ctx context.Context, r solve.Request) (pool.Token, error)
+	// Await only takes, and ends the wait if no token can come.
+	Await(ctx context.Context, r solve.Request) (pool.Token, error)
 }
 
 // Events is the list of the events of all replicas; *events.Log implements it.

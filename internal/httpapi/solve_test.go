@@ -24,6 +24,7 @@ import (
 type fakeSolver struct {
 	*solve.Service
 
+	stock  *watchedStock // for Await
 	mu     sync.Mutex
 	asked  []solve.Request
 	token  pool.Token
@@ -58,6 +59,10 @@ func (f *fakeSolver) Solve(ctx context.Context, r solve.Request) (pool.Token, er
 		token.Born, token.Dies = day, day.Add(time.Minute)
 	}
 	return token, f.err
+}
+
+func (f *fakeSolver) Await(ctx context.Context, r solve.Request) (pool.Token, error) {
+	return f.stock.Take(ctx, r.Call)
 }
 
 func (f *fakeSolver) last() solve.Request {

@@ -36,10 +36,13 @@ func (s *Server) take(c *Context) error {
 		call.Wait = 0
 	}
 	var token pool.Token
-	if buys {
+	switch {
+	case buys:
 		token, err = s.Solver.Take(c.Ctx(), solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsOut(ctx, c.Target) }})
-	} else {
+	case call.Wait == 0:
 		token, err = s.Pool.Take(c.Ctx(), &call)
+	default: // an outage may end during the wait
+		token, err = s.Solver.Await(c.Ctx(), solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsStopped(ctx, c.Target) }})
 	}
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/captcha"
 	"poold/internal/claims"
 	"poold/internal/panics"
@@ -25,8 +26,8 @@ const (
 	mostPictures = 1024
 	// lookEvery is how often a picture without an order is tried again.
 	lookEvery = 250 * time.Millisecond
-	// outEvery is the interval between two checks whether a token can still come.
-	outEvery = 250 * time.Millisecond
+	// outFirst and outMost are the first and the longest pause before a check whether a token can still come.
+	outFirst, outMost = 250 * time.Millisecond, 2 * time.Second
 )
 
 // Refiller sees to it that orders are placed for the tickets of a guest, until release is called.
@@ -125,7 +126,7 @@ func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
 		}
 		defer release()
 	}
-	token, err := s.take(ctx, r)
+	token, err := s.Await(ctx, r)
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err() // the caller hung up, whatever the exchange with Redis says
 	}
@@ -137,8 +138,8 @@ func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
 
 var errOut = errors.New("solve: no token can come")
 
-// take takes a token, and ends the wait when no token can come any more.
-func (s *Service) take(ctx context.Context, r Request) (pool.Token, error) {
+// Await takes a token, and ends the wait when no token can come any more.
+func (s *Service) Await(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Out == nil || r.Call.Wait == 0 {
 		return s.Pool.Take(ctx, r.Call)
 	}
@@ -147,17 +148,15 @@ func (s *Service) take(ctx context.Context, r Request) (pool.Token, error) {
 	defer watch.Wait()
 	defer stop(nil)
 	watch.Go(func() {
-		ticker := time.NewTicker(outEvery)
-		defer ticker.Stop()
 		// The wait ends after two checks in a row: at the first, this caller's own token may just have left the stock.
-		for out := 0; out < 2; {
-			select {
-			case <-waiting.Done():
+		for pause, out := outFirst, 0; out < 2; {
+			if backoff.Sleep(waiting, pause) != nil {
 				return
-			case <-ticker.C:
 			}
-			if out++; !r.Out(waiting) {
-				out = 0
+			if r.Out(waiting) {
+				pause, out = outFirst, out+1
+			} else {
+				pause, out = min(2*pause, outMost), 0
 			}
 		}
 		stop(errOut)

@@ -568,7 +568,7 @@ var stories = []struct {
 			out.Store(true)
 			return append(list, collect(next)...)
 		},
-		want: []string{"token 1 (solve) after 10s", "pool: empty after 3s"},
+		want: []string{"token 1 (solve) after 10s", "pool: empty after 4s"},
 	},
 }
 

@@ -18,7 +18,11 @@ func (d *daemon) countAgain(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-d.lost:
-			d.log.Warn("the orders of the history are counted in the budgets again", "err", d.countHistory(ctx, history.MostLimit))
+			if err := d.countHistory(ctx, history.MostLimit); err != nil {
+				d.log.Warn("the budgets lack the last day's orders: the history cannot be read", "err", err)
+			} else {
+				d.log.Info("the budgets count the last day's orders that the history has")
+			}
 		}
 	}
 }

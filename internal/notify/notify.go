@@ -106,9 +106,13 @@ func (n *Notifier) Run(ctx context.Context) error {
 // turn posts new events.
 func (n *Notifier) turn(ctx context.Context) {
 	if h := n.DB.Health(); !h.Up {
+		consequence := "no token is handed out and nothing is bought; repair Redis, or correct redis in the file"
+		if h.Full {
+			consequence = "ready tokens are handed out, and nothing is bought; raise maxmemory, or free memory"
+		}
 		if h.Since != n.told && time.Since(h.Since) >= downAfter && n.post(ctx, events.Event{
 			ID: strconv.FormatInt(h.Since.UnixMicro(), 10), At: h.Since.UTC().Truncate(time.Millisecond), Kind: events.RedisDown,
-			Actor: events.ReplicaActor(n.Replica), Text: "Redis cannot be used since " + h.Since.UTC().Format("15:04:05") + " UTC: " + h.Reason + ".",
+			Actor: events.ReplicaActor(n.Replica), Text: "Replica " + n.Replica + ": since " + h.Since.UTC().Format("15:04:05") + " UTC " + h.Reason + ": " + consequence + ".",
 		}) {
 			n.told = h.Since
 		}

@@ -32,7 +32,7 @@ func TestBadAddressesAreNotQuoted(t *testing.T) {
 // fault returns the reason of a fresh probe, without the address.
 func fault(t *testing.T, db *DB) (reason string) {
 	t.Helper()
-	if err := db.probe(t.Context()).fault; err != nil {
+	if err := db.probe(t.Context(), time.Time{}).fault; err != nil {
 		reason = strings.TrimSuffix(Reason(err), " ("+db.where+")")
 	}
 	return reason

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,11 +16,13 @@ const probeEvery = 500 * time.Millisecond
 
 // writes fails where a script of package pool would fail: on a replica, without free memory, with too few
 // replicas, while Redis loads its data, and without the right to run scripts or to write the keys. PING
-// succeeds on most of these. It returns a random name of the data, which changes if Redis has lost it.
+// succeeds on most of these. It returns a random name of the data, which changes if Redis has lost it, and when a replica
+// noticed the last loss, in Unix ms, if it was within a day: a restarted replica did not know the former name.
 var writes = NewScript(`
 redis.call('SET', KEYS[1], '1', 'PX', 60000)
 redis.call('SET', KEYS[2], ARGV[1], 'NX')
-return redis.call('GET', KEYS[2])`)
+if ARGV[2] ~= '' then redis.call('SET', KEYS[3], ARGV[2], 'PX', 86400000, 'NX') end
+return {redis.call('GET', KEYS[2]), redis.call('GET', KEYS[3]) or '0'}`)
 
 // Health is the state of Redis at the last probe.
 type Health struct {
@@ -27,7 +30,7 @@ type Health struct {
 	Reason  string    // the fault, in plain words; "" = no fault
 	Since   time.Time // when this replica noticed the fault; zero = no fault
 	Full    bool      // whether the fault is a full memory; tokens are then still handed out
-	Lost    time.Time // when this replica noticed that Redis had lost its data; zero = never
+	Lost    time.Time // when a replica noticed that Redis had lost its data; zero = not in the last day
 	Notices []string  // sentences about dangerous settings
 }
 
@@ -76,13 +79,13 @@ func (db *DB) Run(ctx context.Context) error {
 			reviewed = time.Now()
 			reviewing.Go(func() { db.review(ctx, first) })
 		}
-		now := db.probe(ctx)
+		now := db.probe(ctx, was.lost)
 		reviewing.Wait()
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the end of ctx is not a failure
 		}
-		if now.lost = was.lost; now.data == "" {
-			now.data = was.data
+		if now.data == "" {
+			now.data, now.lost = was.data, was.lost
 		} else if was.data != "" && was.data != now.data {
 			now.lost = time.Now()
 			db.log.Error("redis lost its data: ready tokens, orders in flight and today's budgets are gone")
@@ -126,15 +129,23 @@ func (db *DB) report(was, now *condition) {
 	}
 }
 
-// probe checks with a script whether the stock can be used.
-func (db *DB) probe(ctx context.Context) *condition {
+// probe checks with a script whether the stock can be used. The argument lost is when this replica noticed that Redis had
+// lost its data.
+func (db *DB) probe(ctx context.Context, lost time.Time) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	key := "{" + db.Prefix + "}:probe"
-	data, err := writes.Run(ctx, db.probes, []string{key, "{" + db.Prefix + "}:data"}, rand.Text()).Text()
+	key, noticed := "{"+db.Prefix+"}:probe", ""
+	if !lost.IsZero() {
+		noticed = strconv.FormatInt(lost.UnixMilli(), 10)
+	}
+	reply, err := writes.Run(ctx, db.probes, []string{key, "{" + db.Prefix + "}:data", "{" + db.Prefix + "}:lost"}, rand.Text(), noticed).StringSlice()
 	if err == nil {
 		db.met.Store(true)
-		return &condition{data: data}
+		now := &condition{data: reply[0]}
+		if ms, _ := strconv.ParseInt(reply[1], 10, 64); ms > 0 {
+			now.lost = time.UnixMilli(ms)
+		}
+		return now
 	}
 	failed, _ := errors.AsType[*downError](err) // of the hook
 	down := *failed

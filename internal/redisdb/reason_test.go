@@ -65,7 +65,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 				o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, c.fault }
 			}
 			s := opened(t, o)
-			now := s.probe(t.Context())
+			now := s.probe(t.Context(), time.Time{})
 			s.report(s.condition.Swap(now), now)
 			if got, want := s.Health().Reason, c.reason+" ("+cmp.Or(c.where, "redis.example.com:6379")+")"; got != want {
 				t.Errorf("health: %s\nwant: %s", got, want)
@@ -74,7 +74,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 				t.Errorf("%v\nlog: %s", now.fault, text)
 			}
 			s.met.Store(true) // if the server has served before, the address has the right protocol
-			if got := Reason(s.probe(t.Context()).fault); strings.Contains(got, "or speaks no TLS") || strings.Contains(got, "if it requires TLS") {
+			if got := Reason(s.probe(t.Context(), time.Time{}).fault); strings.Contains(got, "or speaks no TLS") || strings.Contains(got, "if it requires TLS") {
 				t.Errorf("of one that has served: %s", got)
 			}
 		}

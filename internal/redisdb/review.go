@@ -99,7 +99,7 @@ func settingsOf(info string) map[string]string {
 // periodically.
 func (db *DB) Try(ctx context.Context) (found string, err error) {
 	var faults, versions []string
-	now := db.probe(ctx)
+	now := db.probe(ctx, time.Time{})
 	if now.fault == nil || now.full() || is(now.fault, reasonDenied) { // a server was reached
 		faults, versions = db.inspect(ctx)
 	}

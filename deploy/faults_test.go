@@ -204,7 +204,7 @@ func serviceFaults(t *testing.T) *watched {
 	w.calm(tokensOf+"2", `poold_provider_balance{provider="main"} 600`)
 	setFaults(t, url, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_USER_KEY"})
 	w.take("login")
-	w.fault("the service refuses the key", []string{"PooldProviderDown", "PooldTargetStarved"}, up+"0", `poold_target_state{state="starved",target="login"} 1`)
+	w.fault("the service refuses the key", []string{"PooldNoProvider", "PooldProviderDown", "PooldTargetStarved"}, up+"0", `poold_target_state{state="starved",target="login"} 1`)
 
 	setFaults(t, url)
 	w.call(http.StatusOK, "POST", "/providers/main/probe", "")

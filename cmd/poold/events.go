@@ -36,7 +36,7 @@ func (d *daemon) openEvents() {
 		case d.lost <- struct{}{}:
 		default:
 		}
-		text := "Redis lost its data: ready tokens, orders in flight and today's budgets are gone."
+		text := "Redis lost its data: ready tokens, orders in flight, today's budgets and the history in Redis are gone; see whether it keeps an append-only file."
 		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: text, State: data})
 	}
 	d.redis.Back = func(away time.Duration) {
@@ -53,19 +53,23 @@ func (d *daemon) noteChange(topic string, e events.Event) {
 }
 
 // noteProvider adds an event: a provider went down or up.
-func (d *daemon) noteProvider(name string, down bool, state provider.State) {
+func (d *daemon) noteProvider(name string, down bool, state provider.State, all bool) {
 	e := events.Event{Kind: events.ProviderUp, Subject: name, Text: "Provider " + name + " works again.", State: "up"}
 	if down {
-		remedy := cmp.Or(state.Remedy, "poold tries it again by itself")
+		remedy, consequence := cmp.Or(state.Remedy, "poold tries it again by itself"), "the other providers get its orders"
+		if all {
+			consequence = "no provider is left, and nothing is bought"
+		}
 		e.Kind, e.State = events.ProviderDown, "down"
-		e.Text = "Provider " + name + " " + cmp.Or(state.Fault, "is down") + " (" + state.Reason + "): it gets no orders; " + remedy + "."
+		e.Text = "Provider " + name + " " + cmp.Or(state.Fault, "is down") + " (" + state.Reason + "): " + consequence + "; " + remedy + "."
 	}
 	d.noteChange("provider", e)
 }
 
-// noteUsedUp adds an event: a budget refused an order or a take. It is added at most once an hour.
+// noteUsedUp adds an event: a budget refused an order or a take. It is added at most once an hour for each limit.
 func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
-	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: "used up"}
+	_, limit, _ := strings.Cut(spent, " of ")
+	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: "used up: " + limit}
 	consequence := ": nothing is bought on it until "
 	switch {
 	case scope == pool.ScopeOverall:
@@ -82,19 +86,23 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	d.noteChange("budget", e)
 }
 
-// noteBudgets adds an event for each budget of which at least 80 % are used, once until less than 70 % are.
+// noteBudgets adds an event for each budget of which 80 to 100 % are used, and one when it has room again: less than 70 %
+// are used.
 func (d *daemon) noteBudgets(doc *status.Document) {
 	for _, u := range doc.BudgetUses() {
 		target, _ := strings.CutPrefix(u.Scope, "target:")
-		e := events.Event{Subject: u.Scope, State: "enough", Lasts: events.Kept} // only the state changes
+		e := events.Event{Kind: events.BudgetOK, Subject: u.Scope, State: "enough", AllClear: true, Lasts: events.Kept}
 		if target != u.Scope {
 			e.Subject, e.Target = target, target
 		}
+		e.Text = "Of the budget of " + strings.Replace(u.Scope, ":", " ", 1) + " " + u.Text(doc.Currency) + " are used"
 		switch share := u.Used / u.Limit; {
-		case share >= 0.8:
-			e.Kind, e.State = events.BudgetNear, "near"
-			e.Text = "Of the budget of " + strings.Replace(u.Scope, ":", " ", 1) + " " + u.Text(doc.Currency) + " are used; raise it in the file if that is wanted."
-		case share >= 0.7:
+		case share < 0.7:
+			e.Text += ": it has room again."
+		case share >= 0.8 && share < 1:
+			e.Kind, e.State, e.AllClear = events.BudgetNear, "near", false
+			e.Text += "; raise it in the file if that is wanted."
+		default:
 			continue
 		}
 		d.noteChange("budget "+u.Window, e)
@@ -113,19 +121,24 @@ func (d *daemon) watch(ctx context.Context) error {
 
 // noteBalance adds an event: the balance at a provider is low, and was not before.
 func (d *daemon) noteBalance(provider string, balance float64) {
-	e := events.Event{Subject: provider, State: "enough", Lasts: events.Kept} // only the state changes
+	amount := d.file.Current().Currency.With(fmt.Sprintf("%.6g", balance))
+	e := events.Event{Kind: events.BalanceOK, Subject: provider, Text: "The balance at provider " + provider + " is " + amount + " again.",
+		State: "enough", AllClear: true, Lasts: events.Kept}
 	if balance < balanceLow {
-		amount := d.file.Current().Currency.With(fmt.Sprintf("%.6g", balance))
-		e.Kind, e.State, e.Text = events.BalanceLow, "low", "The balance at provider "+provider+" is low: "+amount+"; top up the account before it refuses orders."
+		e.Kind, e.State, e.AllClear = events.BalanceLow, "low", false
+		e.Text = "The balance at provider " + provider + " is low: " + amount + "; top up the account before it refuses orders."
 	}
 	d.noteChange("balance", e)
 }
 
-// noteRefused adds an event: a service rejects the parameters of a target, since a time.
-func (d *daemon) noteRefused(target, reason string, since time.Time) {
+// noteRefused adds an event: a service rejects the parameters of a target, or takes its orders again.
+func (d *daemon) noteRefused(target, reason string, is bool) {
 	text := "The service refuses target " + target + ": " + reason + ": nothing is bought for it; compare sitekey and page with the page, " +
 		"correct the file, and `poold resume " + target + "`."
-	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: since.UTC().String(), Lasts: events.Kept}
+	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: "refused", Lasts: events.Kept}
+	if !is {
+		e.Kind, e.State, e.Text, e.AllClear = events.TargetOK, "accepted", "The service takes orders of target "+target+" again.", true
+	}
 	d.noteChange("refused", e)
 }
 
@@ -145,7 +158,10 @@ func (d *daemon) noteGone(r replicas.Replica) {
 func reloadEvent(o reload.Outcome) events.Event {
 	e := events.Event{Kind: events.ReloadApplied, Actor: o.By, Topic: "file", State: o.From + " " + o.To}
 	if o.Err != nil {
-		problems, _, _ := strings.Cut(o.Err.Error(), "\n")
+		problems, more, _ := strings.Cut(o.Err.Error(), "\n")
+		if more != "" {
+			problems += fmt.Sprintf(" (and %d more)", strings.Count(more, "\n")+1)
+		}
 		e.Kind, e.State = events.ReloadRefused, "refused "+o.Err.Error()
 		e.Text = "The configuration file was refused, and the last valid one stays in use: " + problems
 		return e

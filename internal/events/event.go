@@ -18,9 +18,12 @@ const (
 	ProviderDown   Kind = "provider_down"
 	ProviderUp     Kind = "provider_up"
 	BalanceLow     Kind = "balance_low"
+	BalanceOK      Kind = "balance_ok"  // and is not any more
 	BudgetNear     Kind = "budget_near" // at least 80 % of a budget are used
 	BudgetUsedUp   Kind = "budget_used_up"
+	BudgetOK       Kind = "budget_ok"      // less than 70 % of a budget are used again
 	TargetRefused  Kind = "target_refused" // a service rejects the parameters of a target
+	TargetOK       Kind = "target_ok"      // and takes its orders again
 	RedisDown      Kind = "redis_down"     // only for the webhook: the list is in Redis
 	RedisUp        Kind = "redis_up"       // Redis serves again after an outage
 	RedisLost      Kind = "redis_lost"     // Redis lost its data
@@ -40,11 +43,12 @@ type Event struct {
 	Text    string    `json:"text"`    // one sentence
 
 	// If several replicas can notice the same change, they use the same Topic and State. An event is
-	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped. An event without a
-	// Kind changes the State of its Topic and is not in the list.
-	Topic string        `json:"-"`
-	State string        `json:"-"`
-	Lasts time.Duration `json:"-"` // instead of the hour, if it is longer
+	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped. An event with AllClear
+	// is the end of another one: if its Topic has no State, it only sets it.
+	Topic    string        `json:"-"`
+	State    string        `json:"-"`
+	AllClear bool          `json:"-"`
+	Lasts    time.Duration `json:"-"` // instead of the hour, if it is longer
 }
 
 // longestText limits the text of an event, in bytes.

@@ -18,14 +18,16 @@ import (
 //
 //	KEYS   the list, the topic
 //	ARGV   the event; the state, empty = the event has no topic; the most events of the list, and of a kind by one actor;
-//	       the lives of the list and of the topic in ms; the kind and the actor as the JSON of the event has them
+//	       the lives of the list and of the topic in ms; the kind and the actor as the JSON of the event has them;
+//	       1 = an all-clear
 //	Reply  1 = added, 0 = known
 var add = redisdb.NewScript(`
 local last = redis.call('LINDEX', KEYS[1], 0)
 if ARGV[2] ~= '' then
-  if redis.call('GET', KEYS[2]) == ARGV[2] then return 0 end
+  local was = redis.call('GET', KEYS[2])
+  if was == ARGV[2] then return 0 end
   redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[6])
-  if string.find(ARGV[7], '"kind":""', 1, true) then return 0 end -- only the state changes
+  if not was and ARGV[8] == '1' then return 0 end
 end
 local t = redis.call('TIME')
 local id = math.max(t[1] * 1000000 + t[2], last and tonumber(string.match(last, '^%d+')) + 1 or 0)
@@ -136,7 +138,7 @@ func (l *Log) add(ctx context.Context, e Event) error {
 	actor, _ := json.Marshal(e.Actor)
 	keys := []string{l.key(), l.db.Prefix + ":event:{events}:" + e.Topic}
 	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, mostEqual, Kept.Milliseconds(), max(remembered, e.Lasts).Milliseconds(),
-		`"kind":"`+string(e.Kind)+`","actor":`+string(actor)).Err()
+		`"kind":"`+string(e.Kind)+`","actor":`+string(actor), e.AllClear).Err()
 }
 
 func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }

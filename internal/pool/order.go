@@ -250,7 +250,6 @@ if ARGV[11] ~= '' and how ~= 'solved' and how ~= 'expired' then -- a caller lear
   for i = 1, n do fail(id, tickets[i], ARGV[11]) end
 end
 if ARGV[9] ~= '' then tell('ends', 'kind', how, 'order', order, 'row', ARGV[9]) end
-quiet = quiet and how == 'solved'
 if not quiet then soon(id) end
 return {how, turn(ARGV[15]), quiet and 0 or 1}
 `)

@@ -129,6 +129,8 @@ func (b *Buyer) SetProviders(entries []Entry) {
 		a := &account{Provider: e.Provider, key: brakeKey(e.Provider.Name(), e.Account)}
 		if i >= 0 {
 			a = old[i]
+		} else if i = slices.IndexFunc(old, func(o *account) bool { return o.Name() == a.Name() }); i >= 0 {
+			a.brake = old[i].brake // so that the end of an outage is seen: the key may be the repair
 		}
 		a.entry = e
 		as.listed = append(as.listed, a)
@@ -479,7 +481,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 			a.slowPolls = false
 		}
 		as.mu.Unlock()
-		b.announce(a, isDown(before), isDown(now), now)
+		b.announce(a, isDown(before), isDown(now), now, !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !isDown(other) }))
 	}
 }
 
@@ -488,8 +490,8 @@ func isDown(brake pool.Brake) bool {
 	return brake.Brakes() && brake.Kind != string(pool.Busy) && brake.Kind != string(pool.Refused)
 }
 
-// announce logs that a provider went down or up.
-func (b *Buyer) announce(a *account, was, is bool, brake pool.Brake) {
+// announce logs that a provider went down or up. The argument all reports whether all of them are down.
+func (b *Buyer) announce(a *account, was, is bool, brake pool.Brake, all bool) {
 	if was == is {
 		return
 	}
@@ -503,7 +505,7 @@ func (b *Buyer) announce(a *account, was, is bool, brake pool.Brake) {
 		b.c.Log.Warn("provider down: no proper answers", down...)
 	}
 	if b.c.ProviderChanged != nil {
-		b.c.ProviderChanged(a.Name(), is, stateOf(a, brake))
+		b.c.ProviderChanged(a.Name(), is, stateOf(a, brake), all)
 	}
 }
 

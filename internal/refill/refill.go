@@ -55,9 +55,9 @@ type Buyer interface {
 
 // Manager decides for the targets of a file. It is safe for concurrent use.
 type Manager struct {
-	// Refused is called when a target enters the state Refused, with the reason and the begin of the brake. It must not
-	// block, and is set before Run.
-	Refused func(target, reason string, since time.Time)
+	// Refused is called when the state of a target changes: whether it is Refused now, and the reason. It must not block,
+	// and is set before Run.
+	Refused func(target, reason string, is bool)
 
 	pool  *pool.Pool
 	buyer Buyer
@@ -92,7 +92,7 @@ type subject struct {
 
 // New returns a Manager without targets.
 func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
-	m := &Manager{pool: p, buyer: b, log: log, subjects: map[captcha.ID]*subject{}, woken: make(chan struct{}, 1), Refused: func(string, string, time.Time) {}}
+	m := &Manager{pool: p, buyer: b, log: log, subjects: map[captcha.ID]*subject{}, woken: make(chan struct{}, 1), Refused: func(string, string, bool) {}}
 	m.decisions.SetLimit(mostDecisions)
 	m.orders.SetLimit(mostOrders)
 	return m

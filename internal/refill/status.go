@@ -26,6 +26,8 @@ const (
 const (
 	// starvedAfter is how long a target waits for a permit before it counts as starved.
 	starvedAfter = 2 * time.Second
+	// starvedLogged is how long a target is starved before this is logged.
+	starvedLogged = 5 * time.Second
 	// noteEvery is how often a status is stored of which only figures have changed.
 	noteEvery = 2 * time.Second
 )
@@ -81,7 +83,7 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{}, time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
-		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown: their submits got no clear answer",
+		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown until their timeout: their submits got no clear answer",
 			c.Unknown, c.Orders), time.Time{}, time.Time{})
 	}
 	return s
@@ -127,14 +129,16 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	text, _ := json.Marshal(now) // of strings, numbers and times: no error is possible
 	found := *c
 	found.Status = string(text)
-	if s := StatusOf(d.target, &found); s.State != d.reported {
+	s := StatusOf(d.target, &found)
+	short := s.State == Starved && c.At.Sub(s.Since) < starvedLogged // while a provider hangs, it may come and go each second
+	if s.State != d.reported && !short {
 		d.reported = s.State
 		// The other states are info.
 		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State]
 		d.m.log.Log(ctx, level, "the state of a target has changed",
 			"target", d.spec.Target, "state", s.State, "reason", s.Reason)
-		if s.State == Refused {
-			d.m.Refused(d.spec.Target, s.Reason, c.Brake.Since)
+		if s.State == Refused || s.State == OK {
+			d.m.Refused(d.spec.Target, s.Reason, s.State == Refused)
 		}
 	}
 	if stays {

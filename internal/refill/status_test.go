@@ -39,7 +39,7 @@ func TestStatusOf(t *testing.T) {
 			counts: pool.Counts{Orders: 5, Unknown: 2, At: now},
 			want: refill.Status{
 				Want: 5, State: refill.Starved,
-				Reason: "the outcome of 2 of 5 orders in flight is unknown: their submits got no clear answer",
+				Reason: "the outcome of 2 of 5 orders in flight is unknown until their timeout: their submits got no clear answer",
 			},
 		},
 		"unknown outcomes, and tokens": {

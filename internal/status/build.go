@@ -190,13 +190,16 @@ func (c *Collector) build(ctx context.Context) *Document {
 	if err == nil {
 		totalsErr = c.readTotals(ctx, set)
 	}
+	asOf := began
 	if totalsErr == nil {
 		c.readAt = began
+	} else if !c.readAt.IsZero() {
+		asOf = c.readAt
 	}
 	totals := cmp.Or(c.totals, &pool.Totals{})
 	providers, health := c.providersNow(ctx, set), c.Health()
 	d := &Document{
-		Version: c.Version, AsOf: stamp(began), StartedAt: stamp(c.StartedAt), Currency: set.Currency,
+		Version: c.Version, AsOf: stamp(asOf), StartedAt: stamp(c.StartedAt), Currency: set.Currency,
 		DeadLetters: c.Buyer.DeadLetterCount(),
 		Config:      configOf(c.File.Status(), set),
 		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
@@ -232,6 +235,9 @@ func (c *Collector) build(ctx context.Context) *Document {
 	}
 	d.Providers = providersOf(providers, c.Outcomes(), set)
 	why, _, _ := outage(providers)
+	if health.Full {
+		why = health.Reason + ": nothing is bought"
+	}
 	for i := range stocks {
 		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], totals.Spent[string(set.Targets[i].ID)], why, c.notNow(err))
 	}

@@ -43,7 +43,7 @@ type Document struct {
 	set      *targets.Set
 	shared   struct{ alarms, notices []string } // those that are not about targets
 	changes  uint64                             // calls of Collector.Changed before it
-	at       time.Time                          // AsOf
+	at       time.Time                          // when it was built
 	until    time.Time                          // when it is no longer fresh
 	encode   func() []byte                      // shared by all readers
 	dataLost bool                               // Redis lost its data within a day

@@ -132,7 +132,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 		note("Redis is embedded: a restart loses all tokens and orders, also those that were paid for; set redis.url")
 	}
 	d.Notices = append(d.Notices, health.Notices...)
-	if h := d.History; h != nil && !h.OK {
+	if h := d.History; h != nil && !h.OK && d.Redis.OK {
 		note(banner(h.since, at, "the history cannot be written ("+h.Reason+"): Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))
 	}
 	if h := d.History; h != nil && h.Dropped > 0 {
@@ -142,7 +142,8 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	d.announceTargets()
 }
 
-// announceTargets adds a line for each reason why a service or a budget keeps targets from getting tokens, the first ones.
+// announceTargets adds a line for each reason why a service or a budget keeps targets from getting tokens, the first
+// ones, and one for each key whose budget is used up.
 func (d *Document) announceTargets() {
 	var first []*Target // of each reason
 	names := map[string][]string{}
@@ -166,6 +167,11 @@ func (d *Document) announceTargets() {
 			d.Alarms = append(d.Alarms, banner(since, d.at, text, "compare sitekey and page with the page, and correct the file"))
 		} else {
 			d.Notices = append(d.Notices, banner(since, d.at, text, "raise the budget in the file, or wait"))
+		}
+	}
+	for _, u := range d.Budgets {
+		if key, is := strings.CutPrefix(u.Scope, pool.ScopeKey); is && u.Used >= u.Limit {
+			d.Notices = append(d.Notices, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens; raise it in the file, or wait")
 		}
 	}
 	if more := len(first) - mostLines; more > 0 {

@@ -76,7 +76,8 @@ for i = 13, #KEYS do
     local from = string.format('(%.0f', now - span)
     local used = limit > 0 and redis.call('ZCOUNT', KEYS[i], from, '+inf') or 0
     if limit > 0 and used >= limit then
-      full(ARGV[at], redis.call('ZRANGEBYSCORE', KEYS[i], from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)[2] + span, '')
+      full(ARGV[at], redis.call('ZRANGEBYSCORE', KEYS[i], from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)[2] + span,
+        used .. ' of ' .. limit .. (j == 1 and ' solves an hour' or ' solves a day'))
     end
   end
   local text, moment = overspent(ARGV[at], micros(ARGV[10]), ARGV[at + 3], ARGV[at + 4])
@@ -363,8 +364,8 @@ func BudgetName(scope, target string) string {
 	return "the budget of " + target
 }
 
-// ToldUsedUp is called when a budget refuses an order of a target, or a take (without a target). Spent is the use of a
-// budget in money, else ""; at opens there is room again.
+// ToldUsedUp is called when a budget refuses an order of a target, or a take (without a target). Spent is the use of the
+// budget; at opens there is room again.
 type ToldUsedUp func(scope, target, spent string, opens time.Time)
 
 // UsedUp says that a budget is used up, and adds spent unless it is "".

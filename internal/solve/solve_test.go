@@ -252,8 +252,8 @@ var stories = []struct {
 			return collect(all...)
 		},
 		want: []string{
-			"budget: the budget of solves without a target is used up; there is room again in 59m57s after 0s",
-			"budget: the budget of solves without a target is used up; there is room again in 59m58s after 0s",
+			"budget: the budget of solves without a target is used up: 2 of 2 solves an hour; there is room again in 59m57s after 0s",
+			"budget: the budget of solves without a target is used up: 2 of 2 solves an hour; there is room again in 59m58s after 0s",
 			"token 1 (solve) after 10s", "token 2 (solve) after 10s",
 		},
 	},

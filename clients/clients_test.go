@@ -102,29 +102,18 @@ func TestTakeEnds(t *testing.T) {
 	}
 }
 
-// badServer lets requests for the target hang wait forever, and answers that a budget is used up for 45 minutes, or until
-// a date.
-func badServer(t *testing.T) string {
-	t.Helper()
+// No client waits forever for a server that does not answer, or sleeps through its time until a late repetition.
+func TestBadServers(t *testing.T) {
+	retries := map[string]string{"/pool/budget/token": "2700", "/pool/date/token": "Fri, 31 Dec 2027 23:59:59 GMT"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/pool/hang/token":
+		if retries[r.URL.Path] == "" {
 			<-r.Context().Done()
-		case "/pool/budget/token":
-			w.Header().Set("Retry-After", "2700")
-		case "/pool/date/token":
-			w.Header().Set("Retry-After", "Fri, 31 Dec 2027 23:59:59 GMT")
 		}
+		w.Header().Set("Retry-After", retries[r.URL.Path])
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(server.Close)
-	return server.URL
-}
-
-// No client waits forever for a server that does not answer, or sleeps through its time until a late repetition.
-func TestBadServers(t *testing.T) {
-	url := badServer(t)
-	client := poold.Client{URL: url}
+	client := poold.Client{URL: server.URL}
 	var refused *poold.Error
 	for _, target := range []string{"budget", "date"} {
 		if _, err := client.Take(t.Context(), target); !errors.As(err, &refused) {
@@ -137,7 +126,7 @@ func TestBadServers(t *testing.T) {
 		t.Errorf("Go, hang: %v", err)
 	}
 	python := exec.CommandContext(t.Context(), "pytest", "-q", "-p", "no:cacheprovider", "testdata/test_bad_servers.py")
-	python.Env = append(os.Environ(), "PYTHONPATH=pytest", "PYTHONDONTWRITEBYTECODE=1", "POOLD_URL="+url)
+	python.Env = append(os.Environ(), "PYTHONPATH=pytest", "PYTHONDONTWRITEBYTECODE=1", "POOLD_URL="+server.URL)
 	if printed, err := python.CombinedOutput(); err != nil {
 		t.Errorf("pytest: %v\n%s", err, printed)
 	}

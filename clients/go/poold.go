@@ -56,13 +56,10 @@ func (c *Client) Take(ctx context.Context, target string) (token Token, err erro
 		if errors.As(last, &refused) {
 			pause = refused.RetryAfter
 		}
-		if last == nil || pause == 0 {
+		if last == nil || pause == 0 || ctx.Err() == nil && time.Until(end) < pause {
 			return token, last
 		}
 		if ctx.Err() == nil { // else the end of ctx is the cause
-			if time.Until(end) < pause {
-				return token, last
-			}
 			err = last
 		}
 		select {

@@ -1,4 +1,5 @@
-// Package clients_test runs the Go client against the daemon; docs/api.md runs the other clients.
+// Package clients_test runs the Go client against the daemon, and two clients against bad servers; docs/api.md runs
+// the others.
 package clients_test
 
 import (
@@ -6,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -80,21 +83,51 @@ func TestTakeAndReport(t *testing.T) {
 	})
 }
 
-// Take ends with its context, and at once if a repetition would not help.
+// Take ends at once if a repetition would not help, or if the next one would be after the deadline.
 func TestTakeEnds(t *testing.T) {
 	daemon := start(t)
 	client := poold.Client{URL: daemon.URL, Key: key}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := client.Take(ctx, "paused"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the context ended, but the error is %v", err)
-	}
 	var refused *poold.Error
+	if _, err := client.Take(ctx, "paused"); !errors.As(err, &refused) || refused.Code != "paused" || ctx.Err() != nil {
+		t.Errorf("a paused target, before the deadline: %v, %v", err, ctx.Err())
+	}
 	if _, err := client.Take(t.Context(), "no/such"); !errors.As(err, &refused) || refused.Code != "unknown_target" || refused.Detail == "" {
 		t.Errorf("an unknown target: %v", err)
 	}
 	client.Key = ""
 	if _, err := client.Take(t.Context(), "login"); !errors.As(err, &refused) || refused.Code != "unauthorized" {
 		t.Errorf("without a key: %v", err)
+	}
+}
+
+// No client waits forever for a server that does not answer, or sleeps through its time until a late repetition.
+func TestBadServers(t *testing.T) {
+	retries := map[string]string{"/pool/budget/token": "2700", "/pool/date/token": "Fri, 31 Dec 2027 23:59:59 GMT"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if retries[r.URL.Path] == "" {
+			<-r.Context().Done()
+		}
+		w.Header().Set("Retry-After", retries[r.URL.Path])
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	client := poold.Client{URL: server.URL}
+	var refused *poold.Error
+	for _, target := range []string{"budget", "date"} {
+		if _, err := client.Take(t.Context(), target); !errors.As(err, &refused) {
+			t.Errorf("Go, %s: %v", target, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := client.Take(ctx, "hang"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Go, hang: %v", err)
+	}
+	python := exec.CommandContext(t.Context(), "pytest", "-q", "-p", "no:cacheprovider", "testdata/test_bad_servers.py")
+	python.Env = append(os.Environ(), "PYTHONPATH=pytest", "PYTHONDONTWRITEBYTECODE=1", "POOLD_URL="+server.URL)
+	if printed, err := python.CombinedOutput(); err != nil {
+		t.Errorf("pytest: %v\n%s", err, printed)
 	}
 }

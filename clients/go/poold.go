@@ -37,21 +37,26 @@ type Error struct {
 
 func (e *Error) Error() string { return "poold: " + e.Code + ": " + e.Detail }
 
-// Take takes a token of a target. While there is none, or no answer comes, it tries again until ctx
-// ends. All its requests have the same Idempotency-Key, so that a lost answer costs no token.
+// Take takes a token of a target. While there is none, or no answer comes, it tries again until the
+// deadline of ctx, or for a minute without a deadline. If the next try would be later, it returns the
+// last error at once. All its requests have the same Idempotency-Key, so that a lost answer costs no
+// token.
 func (c *Client) Take(ctx context.Context, target string) (token Token, err error) {
 	key := rand.Text()
+	end, limited := ctx.Deadline()
+	if !limited {
+		end = time.Now().Add(time.Minute)
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
 	for {
-		wait := 20 * time.Second
-		if end, has := ctx.Deadline(); has {
-			wait = max(0, min(wait, time.Until(end)-time.Second)).Round(time.Second)
-		}
+		wait := max(0, min(20*time.Second, time.Until(end)-time.Second)).Round(time.Second)
 		last := c.send(ctx, http.MethodGet, "/pool/"+url.PathEscape(target)+"/token?wait="+wait.String(), key, "", &token)
 		pause, refused := time.Second, new(Error)
 		if errors.As(last, &refused) {
 			pause = refused.RetryAfter
 		}
-		if last == nil || pause == 0 {
+		if last == nil || pause == 0 || ctx.Err() == nil && time.Until(end) < pause {
 			return token, last
 		}
 		if ctx.Err() == nil { // else the end of ctx is the cause

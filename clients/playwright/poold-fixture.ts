@@ -7,10 +7,12 @@ export { expect } from "@playwright/test";
 
 const url = (process.env.POOLD_URL || "http://127.0.0.1:8080").replace(/\/$/, "");
 
-async function send(path: string, headers: Record<string, string>, body?: object): Promise<Response> {
+// Sends a request. A server that sends nothing for 10 s, and the wait of a take, counts as lost.
+async function send(path: string, headers: Record<string, string>, body?: object, wait = 0): Promise<Response> {
   if (process.env.POOLD_KEY) headers.Authorization = `Bearer ${process.env.POOLD_KEY}`;
   const method = body ? "POST" : "GET";
-  return fetch(url + path, { method, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) });
+  const signal = AbortSignal.timeout((wait + 10) * 1000);
+  return fetch(url + path, { method, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body), signal });
 }
 
 async function refusal(answer: Response): Promise<Error> {
@@ -31,8 +33,9 @@ export class Token {
     const end = Date.now() + seconds * 1000;
     const headers = { "Idempotency-Key": randomUUID() };
     for (;;) {
-      const wait = Math.max(0, Math.min(20, (end - Date.now()) / 1000 - 1)).toFixed();
-      const answer = await send(`/pool/${encodeURIComponent(target)}/token?wait=${wait}`, headers).catch((cause) => cause as Error);
+      const wait = Math.max(0, Math.min(20, Math.floor((end - Date.now()) / 1000) - 1));
+      const path = `/pool/${encodeURIComponent(target)}/token?wait=${wait}`;
+      const answer = await send(path, headers, undefined, wait).catch((cause) => cause as Error);
       if (answer instanceof Response && answer.ok) return Object.assign(new Token(), await answer.json());
       const problem = answer instanceof Response ? await refusal(answer) : new Error(`poold at ${url} does not answer`, { cause: answer });
       const isLost = !(answer instanceof Response) || answer.status === 502 || answer.status === 504; // the last two are of a proxy
@@ -78,8 +81,8 @@ export const test = base.extend<{ poold: { fill(page: Page | Frame, target: stri
       async fill(page, target) {
         await page.waitForFunction(put, {});
         const token = await Token.take(target, info.timeout ? Math.min(60, (info.timeout / 1000) * 0.8) : 60);
-        if (!(await page.evaluate(put, { type: token.type, token: token.token }))) throw new Error("poold: the widget is gone");
-        return token;
+        if (await page.evaluate(put, { type: token.type, token: token.token })) return token;
+        throw new Error(`poold: the page has no widget for ${target}, whose type is ${token.type}`);
       },
     });
   },

@@ -13,6 +13,8 @@ import uuid
 
 import pytest
 
+PATIENCE = 10  # seconds until a server that sends nothing counts as lost, after the wait of a take
+
 
 class PooldError(RuntimeError):
     """A refusal, or no answer. pause: seconds until a repetition may help; 0 = it does not."""
@@ -35,7 +37,8 @@ class Poold:
         while True:
             wait = max(0, min(20, int(end - time.monotonic()) - 1))
             try:
-                return json.loads(self._send(f"/pool/{urllib.parse.quote(target, safe='')}/token?wait={wait}s", headers))
+                path = f"/pool/{urllib.parse.quote(target, safe='')}/token?wait={wait}s"
+                return json.loads(self._send(path, headers, wait=wait))
             except PooldError as error:
                 if not error.pause or time.monotonic() + error.pause > end:
                     raise
@@ -46,14 +49,16 @@ class Poold:
         path = f"/pool/{urllib.parse.quote(token['target'], safe='')}/token/{token['id']}/report"
         self._send(path, {"Content-Type": "application/json"}, json.dumps({"outcome": outcome}).encode())
 
-    def _send(self, path, headers, body=None):
+    def _send(self, path, headers, body=None, wait=0):
         if self.key:
             headers["Authorization"] = "Bearer " + self.key
         try:
-            with urllib.request.urlopen(urllib.request.Request(self.url + path, body, headers)) as answer:
+            request = urllib.request.Request(self.url + path, body, headers)
+            with urllib.request.urlopen(request, timeout=wait + PATIENCE) as answer:
                 return answer.read()
         except urllib.error.HTTPError as error:
-            pause = 1 if error.code in (502, 504) else int(error.headers.get("Retry-After") or 0)  # 502 and 504: a proxy
+            after = error.headers.get("Retry-After") or ""  # of poold: seconds
+            pause = 1 if error.code in (502, 504) else int(after) if after.isdecimal() else 0  # 502 and 504: a proxy
             raise PooldError(f"poold at {self.url}: {error.code}: {error.read().decode()}", pause) from None
         except (OSError, http.client.HTTPException) as error:
             raise PooldError(f"poold at {self.url} does not answer: {error!r}", 1) from None

@@ -60,7 +60,7 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 	}
 	testkit.NoError(t, err)
 	s.env = append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"), "POOLD_URL="+s.daemon.URL, "POOLD_KEY="+key, "CURL_HOME="+s.folder)
-	writeFile(t, s.path(".curlrc"), "fail-with-body\n")
+	writeFile(t, s.path(".curlrc"), "fail\n")
 	writeFile(t, s.path("letters.png"), "\x89PNG\r\n\x1a\nof a test")
 	s.use()
 	return s

@@ -25,7 +25,7 @@ func (s *Server) admit(c *Context) error {
 		if c.Caller != nil {
 			known(c.Ctx())
 			if wait := c.Caller.OverRate(c.Began); wait > 0 {
-				return NewProblem(CodeRateLimited, "the rate of this key is used up").RetryAfter(wait)
+				return NewProblem(CodeRateLimited, "the rate of the key "+c.Caller.Name+" is used up").RetryAfter(wait)
 			}
 		}
 	}

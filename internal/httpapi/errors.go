@@ -87,7 +87,11 @@ func (s *Server) explain(c *Context, err error) *Problem {
 	case errors.As(err, &empty):
 		return s.explainEmpty(c, empty)
 	case errors.As(err, &rate):
-		return NewProblem(CodeRateLimited, "the rate of this target, or of on-demand solves, is used up").RetryAfter(rate.RetryAfter)
+		whose := "on-demand solves"
+		if c.Target != nil {
+			whose = "the target " + c.Target.Name
+		}
+		return NewProblem(CodeRateLimited, "the rate of "+whose+" is used up").RetryAfter(rate.RetryAfter)
 	case errors.As(err, &failed) && failed.Obstacle == pool.ReasonBudget:
 		s.noteBudget(failed)
 		return NewProblem(CodeBudget, failed.Reason).RetryAfter(time.Until(failed.Until))

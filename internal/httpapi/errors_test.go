@@ -59,6 +59,8 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 			t.Errorf("%s shows its cause: %s", c.name, a.body)
 		}
 	}
+	d.stock.failCalls("take", &pool.RateError{})
+	d.ask(t, "GET", "/pool/staging-login/token").check(t, "whose rate", 429, "the rate of the target staging-login is used up")
 	d.stock.failCalls("take", empty)
 	d.stock.looked = &pool.Counts{Orders: 2, Waiting: 1}
 	const text = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=20s waits for one, at most 60s"

@@ -138,7 +138,7 @@ func TestRateOfAKey(t *testing.T) {
 				d.handle(t, "GET", "/status.json", "", bearer(keyAll)).check(t, what, 200)
 			}
 			a := d.handle(t, "GET", "/status.json", "", bearer(keyAll))
-			a.check(t, what, 429, `"code":"rate_limited"`)
+			a.check(t, what, 429, `"code":"rate_limited"`, "the rate of the key all is used up")
 			testkit.Equal(t, what+": Retry-After", a.header.Get("Retry-After"), retryAfter)
 		}
 		spend("at first", 2, "1800")

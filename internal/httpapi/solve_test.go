@@ -195,6 +195,8 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 			t.Errorf("%s: Retry-After %q", name, got)
 		}
 	}
+	d.solver.err = &pool.RateError{}
+	d.solve(t, fmt.Sprintf(guestBody, "")).check(t, "whose rate", 429, "the rate of on-demand solves is used up")
 	d.solver.err = &pool.EmptyError{}
 	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, CodeSolveTimeout, "checkout")
 }

@@ -8,12 +8,18 @@ import (
 //go:embed openapi.yaml
 var document []byte
 
-// strict are the lines that allow no further members in objects.
-var strict = regexp.MustCompile(`(?m)^ +(additional|unevaluated)Properties: false\n`)
+var (
+	// strict are the lines that allow no further members in objects.
+	strict = regexp.MustCompile(`(?m)^ +(additional|unevaluated)Properties: false\n`)
+	// closed are the lists of values to which a later version may add one.
+	closed = regexp.MustCompile(`\b((?:code|kind|source|propertyNames): \{type: string, )enum(: \[)`)
+)
 
 // Document returns the description of the API of this version as YAML. The caller must not change the bytes.
 func Document() []byte { return document }
 
-// Served returns the description for clients: without the lines that would let a generated client fail when a later
-// version adds a member.
-func Served() []byte { return strict.ReplaceAll(document, nil) }
+// Served returns the description for clients: a generated client must not fail when a later version adds a member, a
+// code, a kind or a source. So further members are allowed, and the values of these fields are only examples.
+func Served() []byte {
+	return closed.ReplaceAll(strict.ReplaceAll(document, nil), []byte("${1}examples$2"))
+}

@@ -127,7 +127,7 @@ func TestEveryFaultInTurn(t *testing.T) {
 func (s *everyFault) checkEvents() {
 	testkit.NoError(s, s.replicas[2].Stop())
 	all := s.replicas[0].tells(events.ReplicaStopped, events.ReplicaStarted, events.ProviderDown, events.ProviderProbed, events.BudgetUsedUp)
-	for _, kind := range []events.Kind{events.BalanceLow, events.BudgetNear, events.TargetRefused, events.ProviderUp} {
+	for _, kind := range []events.Kind{events.BalanceLow, events.BudgetUsedUp, events.TargetRefused, events.ProviderUp} {
 		testkit.Within(s, 20*time.Second, "the notification "+string(kind), func() bool { _, is := s.posted.Load(kind); return is })
 	}
 	states := slices.DeleteFunc(all, func(kind events.Kind) bool { return kind != events.ProviderDown && kind != events.ProviderUp })

@@ -61,7 +61,7 @@ func TestExamples(t *testing.T) {
 // start of each command.
 var notRun = map[string]map[string][]string{
 	"README.md": {
-		"the test builds poold itself and starts a daemon for each page": {"go run ./cmd/poold", "go build -o poold"},
+		"the test builds poold itself and starts a daemon for each page": {"go run ./", "go build -o poold"},
 		"this test is a part of it":                                      {"scripts/test"},
 		"needs an account at a service":                                  {"CAPTCHAAI_API_KEY="},
 	},

@@ -27,7 +27,7 @@ var firstFile string
 
 // answers has the values of a first file.
 type answers struct {
-	Service, Variable, Page, Sitekey, Type, Owner string
+	Service, URL, Variable, Page, Sitekey, Type, Owner string
 
 	Name     string // of the target, from the page
 	isScript bool   // the site key comes from the address of a script
@@ -46,29 +46,29 @@ func Init(c *cli.Console) *cobra.Command {
 	}
 	config := cli.ConfigFlag(command, c)
 	questions := []question{
-		{"service", "solving `service`: " + strings.Join(targets.Services(), ", "), &a.Service, nil,
-			func(s string) bool { return slices.Contains(targets.Services(), s) }},
-		{"key-variable", "environment `variable` with the account's key", &a.Variable, a.usualVariable,
-			regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`).MatchString}, // not the key itself
-		{"page", "`address` of the page, such as https://staging.example.com/login", &a.Page, nil,
-			regexp.MustCompile(`^https?://[^/\s]+\S*$`).MatchString},
-		{"sitekey", "site `key`: data-sitekey=… in the source of the page, or render=… in the address of a script", &a.Sitekey, nil, a.isSitekey},
-		{"type", "`type`: recaptcha_v2, recaptcha_v3, hcaptcha or turnstile", &a.Type, a.usualType,
-			func(s string) bool { return slices.Contains(captcha.Types(), captcha.Type(s)) }},
-		{"owner", "responsible `person` or team, such as qa@example.com", &a.Owner, nil, func(s string) bool { return s != "" }},
+		{"service", "solving `service`: " + strings.Join(targets.Services(), ", "), &a.Service},
+		{"key-variable", "environment `variable` with the account's key", &a.Variable},
+		{"page", "`address` of the page, such as https://staging.example.com/login", &a.Page},
+		{"sitekey", "site `key`: data-sitekey=… in the source of the page, or render=… in the address of a script", &a.Sitekey},
+		{"type", "`type`: " + strings.Join(targets.WordsOf(captcha.Types()), ", "), &a.Type},
+		{"owner", "responsible `person` or team, such as qa@example.com", &a.Owner},
 	}
 	for _, q := range questions {
 		command.Flags().StringVar(q.into, q.flag, "", q.help)
 	}
+	command.Flags().StringVar(&a.URL, "url", "", "`address` of the service, if it is not the usual one")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if _, err := os.Stat(*config); !errors.Is(err, fs.ErrNotExist) {
 			return cmp.Or(err, fmt.Errorf("%s exists: remove it, or name another file by --config", *config))
 		}
-		lines := bufio.NewScanner(c.Stdin)
+		lines, faults := bufio.NewScanner(c.Stdin), ""
 		for _, q := range questions {
-			if err := q.ask(c, lines); err != nil {
-				return err
+			if fault := a.ask(c, lines, q); fault != "" {
+				faults += "\n  --" + q.flag + ": " + fault
 			}
+		}
+		if faults != "" {
+			return cli.UsageError("nothing was written; correct these flags:" + faults)
 		}
 		return a.write(command.Context(), c, *config)
 	}
@@ -79,55 +79,87 @@ func Init(c *cli.Console) *cobra.Command {
 type question struct {
 	flag, help string
 	into       *string
-	usual      func() string     // the answer of an empty line; nil = there is none
-	isValid    func(string) bool // whether an answer can be used
 }
 
-// ask asks until the answer is valid or the input ends. An answer is not repeated, because it may be a key.
-func (q *question) ask(c *cli.Console, lines *bufio.Scanner) error {
-	usual, help := "", strings.ReplaceAll(q.help, "`", "")
-	if q.usual != nil {
-		usual = q.usual()
-	}
-	for given := *q.into != ""; !q.isValid(*q.into); given = true {
-		if given {
-			_, _ = fmt.Fprintln(c.Stderr, "not a valid answer")
-		}
-		_, _ = fmt.Fprintf(c.Stderr, "%s%s: ", help, strings.TrimSuffix(" ("+usual+")", " ()"))
-		if !lines.Scan() {
-			_, _ = fmt.Fprintln(c.Stderr)
-			if given || usual == "" {
-				return cli.UsageError("--" + q.flag + " needs a valid answer: " + help)
+// ask asks until it has a value. If the input ends first, ask returns what is wrong. An answer is not repeated,
+// because it may be a key.
+func (a *answers) ask(c *cli.Console, lines *bufio.Scanner, q question) (fault string) {
+	usual, help, value := a.usual(q.flag), strings.ReplaceAll(q.help, "`", ""), ""
+	fault = "is missing"
+	for answer, open := *q.into, true; ; {
+		switch {
+		case answer == "yes" && value != "":
+			fault = ""
+		case answer != "":
+			if value, fault = a.check(q.flag, answer); fault != "" {
+				_, _ = fmt.Fprintln(c.Stderr, fault+strings.Repeat("; give another answer, or yes to keep this one", min(1, len(value))))
 			}
 		}
-		*q.into = cmp.Or(strings.TrimSpace(lines.Text()), usual)
+		if fault == "" {
+			*q.into = value
+		}
+		if fault == "" || !open {
+			return fault
+		}
+		_, _ = fmt.Fprintf(c.Stderr, "%s%s: ", help, strings.TrimSuffix(" ("+usual+")", " ()"))
+		if open = lines.Scan(); !open {
+			_, _ = fmt.Fprintln(c.Stderr)
+		}
+		answer = strings.TrimSpace(lines.Text())
+		if open || *q.into == "" {
+			answer = cmp.Or(answer, usual)
+		}
 	}
-	return nil
 }
 
-// usualVariable returns the name of a variable for the key of an account at the service.
-func (a *answers) usualVariable() string {
-	return strings.NewReplacer("2", "TWO", "-", "_").Replace(strings.ToUpper(a.Service)) + "_API_KEY"
+// check returns the value of an answer to the question of a flag, and why it is refused. With both, the value is only
+// unlikely.
+func (a *answers) check(flag, answer string) (value, fault string) {
+	words, key := map[string][]string{"service": targets.Services(), "type": targets.WordsOf(captcha.Types())}[flag], sitekey.FindStringSubmatch(answer)
+	switch {
+	case words != nil && !slices.Contains(words, answer):
+		meant := strings.TrimSuffix("; did you mean "+targets.Nearest(answer, words)+"?", "; did you mean ?")
+		return "", "must be one of " + strings.Join(words, ", ") + meant
+	case flag == "key-variable" && strings.HasPrefix(answer, "$"):
+		return "", "must be the name without the $"
+	case flag == "key-variable" && likeKey.MatchString(answer) && strings.ContainsAny(answer, "0123456789"):
+		return "", "looks like the key itself: name the variable that has it"
+	case flag == "key-variable" && !variable.MatchString(answer):
+		return "", "must have only capitals, digits and _, and must not begin with a digit"
+	case flag == "page" && !page.MatchString(answer):
+		return "", "must be the whole address, without spaces: begin with https://"
+	case flag == "sitekey" && key == nil:
+		return "", "must be only the value of data-sitekey: 10 or more letters, digits, - and _, without a $"
+	case flag == "sitekey":
+		a.isScript, a.Sitekey = key[1] == "render", key[2]
+		return a.Sitekey, targets.OddSitekey(captcha.Type(a.usual("type")), a.Sitekey)
+	case flag == "type":
+		fault = strings.Replace(targets.OddSitekey(captcha.Type(answer), a.Sitekey), "looks", "the site key looks", 1)
+	}
+	return answer, fault
 }
 
-// isSitekey extracts the sitekey from a copied text, such as an attribute or a URL.
-func (a *answers) isSitekey(text string) bool {
-	found := sitekey.FindStringSubmatch(text)
-	if found != nil {
-		a.isScript, a.Sitekey = a.isScript || found[1] == "render", found[2]
-	}
-	return found != nil
+// OtherTypes lists the types that were not chosen, for the comment of the file.
+func (a *answers) OtherTypes() string {
+	return strings.Join(slices.DeleteFunc(targets.WordsOf(captcha.Types()), func(t string) bool { return t == a.Type }), ", ")
 }
 
 var (
+	variable   = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+	likeKey    = regexp.MustCompile(`^[0-9A-Za-z-]{16,}$`)
+	page       = regexp.MustCompile(`^https?://[^/\s]+\S*$`)
 	sitekey    = regexp.MustCompile(`^(?:.*\b(render|sitekey)=)?["']?([\w-]{10,})["']?$`)
 	uuid       = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// usualType returns the type whose site keys look like this one.
-func (a *answers) usualType() string {
+// usual returns the answer of an empty line to the question of a flag; "" = none. A site key shows its type.
+func (a *answers) usual(flag string) string {
 	switch {
+	case flag == "key-variable":
+		return strings.NewReplacer("2", "TWO", "-", "_").Replace(strings.ToUpper(a.Service)) + "_API_KEY"
+	case flag != "type":
+		return ""
 	case targets.IsTurnstileKey(a.Sitekey):
 		return string(captcha.Turnstile)
 	case uuid.MatchString(a.Sitekey):

@@ -18,19 +18,26 @@ func TestInit(t *testing.T) {
 		err         string
 	}{
 		"answers": {"", "captcha\n2captcha\n\nwww.example.com\nhttps://www.example.com/a?b=c\nabc\ndata-sitekey=\"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI\"\n\nqa: \"team\"\n", []string{
-			"wrote FILE", "not a valid answer\nsolving service",
-			"service: 2captcha\n", "key: ${TWOCAPTCHA_API_KEY}", "  www-a: ", "type: recaptcha_v2 ", `owner: "qa: \"team\""`, `pageurl: "https://www.example.com/a?b=c"`,
+			"wrote FILE", "captchaai; did you mean captchaai?\nsolving service", "begin with https://\naddress", "must be only the value of data-sitekey",
+			"service: 2captcha\n", "key: ${TWOCAPTCHA_API_KEY}", "  www-a: ", "type: recaptcha_v2                       # or recaptcha_v3, hcaptcha, turnstile\n", `owner: "qa: \"team\""`, `pageurl: "https://www.example.com/a?b=c"`,
 			"export TWOCAPTCHA_API_KEY=…", "/pool/www-a/token",
 		}, ""},
 		"flags":      {flags, "\n", []string{"  staging-login: ", "type: turnstile ", "FILE is valid"}, ""},
-		"a type":     {flags + " --type recaptcha_v3", "", []string{"recaptcha_v3", "warning: targets.staging-login.sitekey: looks like a key of turnstile"}, ""},
+		"an address": {flags + " --url http://127.0.0.1:8090", "\n", []string{"captchaai\n    url: \"http://127.0.0.1:8090\"\n    key"}, ""},
+		"no type":    {flags + " --type recaptcha_v3", "\n\n", []string{"type: turnstile "}, ""},
+		"another":    {flags + " --type recaptcha_v3", "", nil, "--type: the site key looks like a key of turnstile, not of recaptcha_v3"},
+		"a part":     {strings.Replace(flags, "1x00000000000000000000AA", "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKh", 1), "", nil, "--sitekey: has 39 characters"},
+		"a type":     {flags + " --type recaptcha_v3", "\nyes\n", []string{"recaptcha_v3", "warning: targets.staging-login.sitekey: looks like a key of turnstile"}, ""},
 		"hcaptcha":   {strings.Replace(flags, "1x00000000000000000000AA", "10000000-ffff-ffff-ffff-000000000001", 1), "", []string{"type: hcaptcha "}, ""},
 		"a script":   {strings.Replace(flags, "1x00000000000000000000AA", "https://h/api.js?render=6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", 1), "", []string{"type: recaptcha_v3 "}, ""},
-		"no answer":  {"", "captchaai\n", nil, "--page needs a valid answer"},
-		"the key":    {flags + " --key-variable 0123456789abcdef", "", nil, "--key-variable needs a valid answer"},
-		"a mistake":  {flags + " --type turnstyle", "", nil, "--type needs a valid answer: type: recaptcha_v2"},
+		"no answer":  {"", "captchaai\n", nil, "flags:\n  --page: is missing\n  --sitekey: is missing\n  --owner: is missing"},
+		"the key":    {flags + " --key-variable 0123456789abcdef", "", nil, "--key-variable: looks like the key itself"},
+		"capitals":   {flags + " --key-variable ABCDEF0123456789", "", nil, "--key-variable: looks like the key itself"},
+		"a value":    {flags + " --key-variable ${KEY}", "", nil, "--key-variable: must be the name without the $"},
+		"small":      {flags + " --key-variable key", "", nil, "--key-variable: must have only capitals"},
+		"a mistake":  {flags + " --type turnstyle", "", nil, "--type: must be one of recaptcha_v2, recaptcha_v3, hcaptcha, turnstile; did you mean turnstile?"},
 		"an owner":   {strings.Replace(flags, "qa@example.com", strings.Repeat("x", 3000), 1), "", nil, "nothing was written: FILE:11: targets.staging-login.owner: "},
-		"a service":  {strings.Replace(flags, "captchaai", "capcha", 1), "", nil, "--service needs a valid answer"},
+		"a service":  {strings.Replace(flags, "captchaai", "capcha", 1), "", nil, "--service: must be one of 2captcha"},
 		"a used key": {flags + " --key-variable SIMULATED", "", []string{"next:\n  poold serve", "error: provider captchaai: "}, "live checks failed: 1"},
 	} {
 		path, out := filepath.Join(t.TempDir(), "pools.yaml"), new(strings.Builder)

@@ -146,7 +146,7 @@ func (p Prices) For(t captcha.Type) float64 {
 func (p *Prices) decode(at *place) {
 	switch at.node.Kind {
 	case yaml.MappingNode:
-		at.entries(wordsOf(captcha.SolvableTypes()), nil, func(i int, item *place) {
+		at.entries(WordsOf(captcha.SolvableTypes()), nil, func(i int, item *place) {
 			item.tag = priceRange
 			p[i], _ = item.number("a number")
 		})

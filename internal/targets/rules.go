@@ -146,7 +146,8 @@ func (at *place) oneOf(words []string) {
 	at.fail("must be %s%s%s", orList(words), at.not(), remedy)
 }
 
-func wordsOf[T ~string](words []T) (all []string) {
+// WordsOf returns words of any type as texts.
+func WordsOf[T ~string](words []T) (all []string) {
 	for _, w := range words {
 		all = append(all, string(w))
 	}
@@ -260,7 +261,7 @@ var plainKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,60}$`)
 
 // orList formats words as a text such as "a", "a or b" or "a, b or c".
 func orList[T ~string](words []T) string {
-	all := wordsOf(words)
+	all := WordsOf(words)
 	last := len(all) - 1
 	if last == 0 {
 		return all[0]

@@ -271,7 +271,7 @@ func (s *SolveRequest) preset() { *s = SolveRequest{Timeout: 2 * time.Minute, De
 
 func (s *SolveRequest) validate(at *place) {
 	at.require("type")
-	at.at("type").oneOf(wordsOf(captcha.SolvableTypes()))
+	at.at("type").oneOf(WordsOf(captcha.SolvableTypes()))
 	id := &s.Identity
 	checkIdentity(at, id)
 	if at.has("type") && at.ok("type") {

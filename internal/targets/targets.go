@@ -63,7 +63,7 @@ func (t *Target) validate(at *place) {
 	if reason := unpoolable(string(kind)); reason != "" {
 		at.check("type", reason) // which also explains why other keys are missing
 	} else {
-		at.at("type").oneOf(wordsOf(captcha.Types()))
+		at.at("type").oneOf(WordsOf(captcha.Types()))
 		at.require("type", "sitekey", "pageurl")
 	}
 	at.rule(at.given("owner"), "owner", "is missing: name the person or team responsible for this target, here or under defaults")
@@ -78,7 +78,7 @@ func (t *Target) validate(at *place) {
 		checkMargin(at, t.Lifetime, t.Margin)
 	}
 	t.checkRefill(at)
-	odd := oddSitekey(kind, t.Identity.Sitekey)
+	odd := OddSitekey(kind, t.Identity.Sitekey)
 	at.warnIf(odd != "" && at.ok("type"), "sitekey", "%s", odd)
 	if kind == captcha.RecaptchaV3 && !at.has("action") {
 		at.child("action").warn("is missing: without the action of the page, the site may refuse the tokens of recaptcha_v3")
@@ -88,8 +88,8 @@ func (t *Target) validate(at *place) {
 	}
 }
 
-// oddSitekey returns why a site key is probably wrong, or "". The keys of tests and examples are short.
-func oddSitekey(t captcha.Type, key string) string {
+// OddSitekey returns why a site key is probably wrong, or "". The keys of tests and examples are short.
+func OddSitekey(t captcha.Type, key string) string {
 	google, cloudflare := strings.HasPrefix(key, "6L"), IsTurnstileKey(key)
 	return first(
 		fault{strings.ContainsAny(key, `"'=<>`), "holds more than the key: give only the value of data-sitekey"},
@@ -127,7 +127,7 @@ type lifetimes map[captcha.Type]life
 // report the same problem again.
 func (l *lifetimes) decode(at *place) {
 	*l = lifetimes{}
-	at.entries(wordsOf(captcha.Types()), unpoolable, func(i int, item *place) {
+	at.entries(WordsOf(captcha.Types()), unpoolable, func(i int, item *place) {
 		t := captcha.Types()[i]
 		one := builtInLife(t)
 		if item.decode(reflect.ValueOf(&one).Elem()); !item.bad {

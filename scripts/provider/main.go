@@ -3,8 +3,9 @@
 //
 //	go run ./scripts/provider --listen 127.0.0.1:8090
 //
-// A provider of pools.yaml with url: http://127.0.0.1:8090 and any key then buys from it. GET
-// /ledger returns how many tasks it accepted and charged.
+// A provider of pools.yaml with url: http://127.0.0.1:8090 and any key (with --key only that one)
+// then buys from it. With --options '{"LedgerHTTP": true}' GET /ledger returns how many tasks it
+// accepted and charged.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 
 	"poold/internal/provider/simulatedtest"
 )
@@ -21,9 +23,12 @@ import (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "`host:port` to listen on; port 0 chooses a free port")
 	options := flag.String("options", "{}", "options of the service, as the `JSON` of simulatedtest.Options")
-	flag.Parse()
 	var o simulatedtest.Options
-	if err := json.Unmarshal([]byte(*options), &o); err != nil {
+	flag.StringVar(&o.Key, "key", "", "the only valid `key`; without it every key is valid")
+	flag.Parse()
+	d := json.NewDecoder(strings.NewReader(*options))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
 		log.Fatal("the options of the provider: ", err)
 	}
 	listener, err := net.Listen("tcp", *listen) //nolint:noctx // until the process ends

@@ -66,7 +66,7 @@ func TestCheckLive(t *testing.T) {
 		{"no AOF", "redis://" + forgets, sound, 1, "error: redis: Redis keeps no append-only file"},
 		{"no Redis", "redis://:canary@127.0.0.1:1", sound, 1, "error: redis: redis refuses the connection: nothing listens there (127.0.0.1:1)\nok: provider acme"},
 		{"a wrong key", "embedded", provider("2captcha", service(simulatedtest.Options{Flavour: simulatedtest.TwoCaptcha, Key: "fedcba9876543210fedcba9876543210"})), 1,
-			"error: provider acme: reading the balance: ERROR_KEY_DOES_NOT_EXIST"},
+			"error: provider acme: reading the balance: ERROR_KEY_DOES_NOT_EXIST: the service refuses the key: check providers.acme.key in the configuration file"},
 		{"no service", "embedded", provider("2captcha", "http://127.0.0.1:1"), 1, "error: provider acme: reading the balance: "},
 		{"no money", "embedded", provider("2captcha", says("0")), 1, "error: provider acme: accepts the key; balance 0: nothing can be bought\n"},
 		{"no threads", "embedded", provider("captchaai", says(`{"status":1,"request":"0","threads":0}`)), 1, "threads 0: nothing can be bought\n"},

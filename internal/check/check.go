@@ -147,7 +147,7 @@ func targetLine(set *targets.Set, t *targets.Target) (class, text string) {
 	daily := func(solves float64) string {
 		text := fmt.Sprintf("%.0f solves a day", solves)
 		if known {
-			text += " for " + set.Currency.With(fmt.Sprintf("%.2f", solves*price))
+			text += " for " + set.Currency.With(cli.Amount(solves*price))
 		}
 		return text
 	}

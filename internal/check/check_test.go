@@ -105,7 +105,7 @@ func TestTargetLine(t *testing.T) {
 		{head, "depth: 2, budget: {money_per_day: 1}", "note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 833 solves a day for 1.00 EUR"},
 		{head + "budget: {per_day: 800}\n", "depth: 2", "note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 800 solves a day for 0.96 EUR"},
 		{head, "depth: 2", "warning: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; no budget limits it"},
-		{head, "depth: 2, idle_after: 1h, budget: {per_day: 10}", "note: a: turnstile, fixed, depth 2; idle 0 solves a day for 0.00 EUR; at most 10 solves a day for 0.01 EUR"},
+		{head, "depth: 2, idle_after: 1h, budget: {per_day: 10}", "note: a: turnstile, fixed, depth 2; idle 0 solves a day for 0.00 EUR; at most 10 solves a day for 0.012 EUR"},
 		{head, "depth: 9, refill: adaptive, min: 1, budget: {per_day: 400}", "note: a: turnstile, adaptive, depth 9; idle 346 solves a day for 0.41 EUR; at most 400 solves a day for 0.48 EUR"},
 		{head, "depth: 2, paused: true", "note: a: turnstile, fixed, depth 2; nothing is bought: paused in the configuration file"},
 		{unpriced, "depth: 2, budget: {per_day: 1000}", "warning: a: turnstile, fixed, depth 2; idle 691 solves a day; at most 1000 solves a day; some provider has no price_per_1000 for this type"},

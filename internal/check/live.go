@@ -73,6 +73,11 @@ func tryProvider(ctx context.Context, p targets.Provider) (text string, err erro
 	client := provider.New(p, nil, func(string, string) {})
 	defer client.Close()
 	if err := client.ReadBalance(ctx); err != nil {
+		if refused, is := errors.AsType[*provider.Error](err); is {
+			if does, remedy := client.Advice(refused.Code); remedy != "" {
+				err = fmt.Errorf("%w: the service %s: %s", err, does, remedy)
+			}
+		}
 		return "", fmt.Errorf("reading the balance: %w", err)
 	}
 	threads, sold, err := client.Threads(ctx)

@@ -151,7 +151,7 @@ var (
 	}
 	sumColumns = []string{
 		"date", "type", "target", "owner", "key", "orders", "solved", "discarded", "failed", "refused", "lost", "handed_out", "returned", "missed",
-		"accepted", "rejected", "bought", "total_elapsed_ms", "spent", "unpriced",
+		"accepted", "rejected", "bought", "spent", "unpriced",
 	}
 )
 

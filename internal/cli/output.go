@@ -87,7 +87,7 @@ func align(lines []string) string {
 	return text.String()
 }
 
-// table has a row for each object in the list. It has a given column only if an object has its field. "HEADING=PATH" gives a field another heading than its name.
+// table has a row for each object in the list. It has a given column only if an object has a value for it, other than false. "HEADING=PATH" gives a field another heading than its name.
 func table(list []any, columns ...string) string {
 	lines := make([]string, 1+len(list))
 	for _, column := range columns {
@@ -95,7 +95,7 @@ func table(list []any, columns ...string) string {
 		if !renamed {
 			title, path = strings.ToUpper(strings.ReplaceAll(column, "_", " ")), column
 		}
-		if !slices.ContainsFunc(list, func(of any) bool { _, known := at(of, path); return known }) {
+		if !slices.ContainsFunc(list, func(of any) bool { value, _ := at(of, path); return text(value) != "" && value != false }) {
 			continue
 		}
 		lines[0] += title + "\t"

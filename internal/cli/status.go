@@ -91,7 +91,6 @@ func showStatus(ctx context.Context, c *Console, daemon *Client, glob string, as
 
 // statusText formats the status: problems, tables of providers, replicas and targets, and the state of the daemon.
 func statusText(d *status.Document) string {
-	of := objects([]*status.Document{d})[0].(map[string]any)
 	var text strings.Builder
 	say := func(line string) { text.WriteString(Printable(line) + "\n") }
 	say("as of " + d.AsOf)
@@ -101,7 +100,7 @@ func statusText(d *status.Document) string {
 	for _, line := range slices.Concat(d.Config.Problems, d.Alarms, d.Notices) {
 		say(line)
 	}
-	providers, _ := of["providers"].([]any)
+	providers := objects(d.Providers)
 	text.WriteString("\n" + table(providers, "PROVIDER=name", "state", "ORDERS=in_flight", "LIMIT=concurrency", "balance", "callbacks"))
 	var types []any // compares the providers
 	for i, p := range d.Providers {
@@ -120,22 +119,36 @@ func statusText(d *status.Document) string {
 		text.WriteString("\n" + table(objects(d.Replicas), "REPLICA=id", "version", "SINCE=started_at", "address"))
 	}
 	text.WriteString("\n" + targetTable(d))
-	text.WriteString("\n" + summed("poold "+d.Version, "ready", "currency", "dead_letters")("", of) + "\n")
-	for _, part := range [][]string{
-		{"redis", "mode", "ok", "reason"},
-		{"history", "ok", "waiting", "unrecorded", "reason"},
-		{"budget", "used", "limit"},
-		{"solve", "in_flight", "waiting", "requests", "bought", "solved", "failed", "spent", "reason"},
-		{"dedup", "requests", "saved", "saved_pct", "missed", "refused", "reason"},
-	} {
-		if fields, known := of[part[0]].(map[string]any); known {
-			text.WriteString(summed(part[0], part[1:]...)("", fields) + "\n")
-		}
-	}
+	text.WriteString("\n" + stateText(d))
 	if len(d.Budgets) > 0 {
 		text.WriteString("\n" + table(objects(d.Budgets), "BUDGET=scope", "window", "used", "limit"))
 	}
 	return text.String()
+}
+
+// stateText has a line for each part of the daemon.
+func stateText(d *status.Document) string {
+	lines, not := []string(nil), map[bool]string{false: "not "}
+	say := func(name, text, reason string) {
+		lines = append(lines, name+"\t"+Printable(strings.TrimSuffix(text+": "+reason, ": ")))
+	}
+	money := strings.TrimSuffix("; money in "+string(d.Currency), "; money in ")
+	say("poold", fmt.Sprintf("%s, %sready, %d dead letters%s", d.Version, not[d.Ready], d.DeadLetters, money), "")
+	say("redis", d.Redis.Mode+", "+not[d.Redis.OK]+"ok", d.Redis.Reason)
+	if h := d.History; h != nil {
+		say("history", fmt.Sprintf("%sok; rows waiting %d, lost %d", not[h.OK], h.Waiting, h.Dropped+h.Unrecorded), h.Reason)
+	}
+	for _, use := range (&status.Budget{Day: d.Budget}).Uses("") {
+		say("budget", use.Text(d.Currency), "")
+	}
+	if s := d.Solve; s != nil && s.Used() {
+		say("/solve", fmt.Sprintf("%d in flight, %d waiting, %d requests, %d bought, %d solved, %d failed, spent %v",
+			s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, priced(s.Spent)), s.Reason)
+	}
+	if s := d.Dedup; s != nil && s.Requests > 0 {
+		say("dedup", fmt.Sprintf("%d requests, %d saved (%v%%), %d missed, %d refused", s.Requests, s.Saved, s.SavedPct, s.Missed, s.Refused), s.Reason)
+	}
+	return align(lines)
 }
 
 // objects converts structs to the objects of their JSON.
@@ -155,7 +168,7 @@ func targetTable(d *status.Document) string {
 		t, row := &d.Targets[i], targetRow(d, &d.Targets[i])
 		rows = append(rows, row)
 		if t.Reason != "" || len(t.Marks) > 0 || t.LimitedBy != "" {
-			causes += summed(t.State, "reason", "marks", "limited_by")(t.Name, row) + "\n"
+			causes += summed(stateLine(t), "marks", "limited_by")("", row) + "\n"
 		}
 	}
 	return table(rows, "TARGET=name", "state", "fresh", "want", "warm", "ORDERS=in_flight", "waiting", "hit_rate",
@@ -207,7 +220,13 @@ func targetText(d *status.Document, t *status.Target) string {
 	for _, f := range t.LastFailures {
 		lines = append(lines, "failed\t"+Printable(f.At+" "+f.Reason))
 	}
-	return Printable(strings.TrimSuffix(t.Name+" is "+t.State+": "+t.Reason, ": ")) + "\n" + align(lines)
+	return Printable(stateLine(t)) + "\n" + align(lines)
+}
+
+// stateLine says in which state a target is, and why.
+func stateLine(t *status.Target) string {
+	line := strings.TrimSuffix(t.Name+": "+t.State+": "+t.Reason, ": ")
+	return strings.NewReplacer(": budget: ", ": budget used up: ", ": ok: nothing ", ": ok, but nothing ").Replace(line)
 }
 
 // priced returns an amount of money, or that it is unknown.

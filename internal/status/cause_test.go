@@ -49,12 +49,12 @@ func TestCauseOf(t *testing.T) {
 		"fixed, wants none":          {target: targets.Target{Refill: targets.RefillFixed}, refill: refill.Status{State: refill.OK}, state: refill.OK},
 		"not idle with callers":      {target: targets.Target{Refill: targets.RefillAdaptive}, refill: refill.Status{State: refill.OK}, counts: pool.Counts{Waiting: 1}, state: refill.OK},
 
-		"outage, and enough":               {refill: busy, counts: pool.Counts{Fresh: 2, Orders: 1}, outage: outage, state: refill.OK, reason: outage, is: true},
+		"outage, and enough":               {refill: busy, counts: pool.Counts{Fresh: 2, Orders: 1}, outage: outage, state: refill.OK, reason: "nothing new is bought: " + outage, is: true},
 		"outage, and only orders":          {refill: busy, counts: pool.Counts{Orders: 3}, outage: outage, state: refill.Starved, reason: outage, is: true},
 		"outage, and too few":              {refill: busy, counts: pool.Counts{Fresh: 1, Orders: 1}, outage: outage, state: refill.Starved, reason: outage, is: true},
 		"outage, and idle":                 {target: targets.Target{Refill: targets.RefillAdaptive}, refill: refill.Status{State: refill.OK}, outage: outage, state: StateIdle, reason: outage, is: true},
 		"outage, wants none, with callers": {refill: refill.Status{State: refill.OK}, counts: pool.Counts{Waiting: 1}, outage: outage, state: refill.Starved, reason: outage, is: true},
-		"outage, callers will be served":   {refill: refill.Status{State: refill.OK}, counts: pool.Counts{Waiting: 2, Fresh: 1, Orders: 1}, outage: outage, state: refill.OK, reason: outage, is: true},
+		"outage, callers will be served":   {refill: refill.Status{State: refill.OK}, counts: pool.Counts{Waiting: 2, Fresh: 1, Orders: 1}, outage: outage, state: refill.OK, reason: "nothing new is bought: " + outage, is: true},
 		"outage, one caller too many":      {refill: refill.Status{State: refill.OK, Want: 2}, counts: pool.Counts{Waiting: 3, Fresh: 1, Orders: 1}, outage: outage, state: refill.Starved, reason: outage, is: true},
 	} {
 		t.Run(name, func(t *testing.T) {

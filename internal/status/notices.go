@@ -60,6 +60,8 @@ func CauseOf(t *targets.Target, refilling refill.Status, c *pool.Counts, outageR
 	coming := c.Fresh + c.Orders // an order in flight may be at the provider that is down
 	if refilling.Want > coming || c.Waiting > coming || c.Fresh == 0 && refilling.Want > 0 {
 		state = refill.Starved
+	} else if state == refill.OK {
+		outageReason = "nothing new is bought: " + outageReason
 	}
 	return Cause{State: state, Reason: outageReason, Outage: true}
 }

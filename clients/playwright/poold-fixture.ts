@@ -16,7 +16,13 @@ async function send(path: string, headers: Record<string, string>, body?: object
 }
 
 async function refusal(answer: Response): Promise<Error> {
-  return new Error(`poold at ${url}: ${answer.status}: ${await answer.text()}`);
+  const text = await answer.text();
+  try {
+    const { code, detail, title } = JSON.parse(text);
+    return new Error(`poold at ${url}: ${code}: ${detail || title}`);
+  } catch {
+    return new Error(`poold at ${url}: ${answer.status}: ${text}`); // of a proxy
+  }
 }
 
 export class Token {
@@ -77,9 +83,11 @@ function put({ type, token }: { type?: string; token?: string }): boolean {
 export const test = base.extend<{ poold: { fill(page: Page | Frame, target: string): Promise<Token> } }>({
   poold: async ({}, use, info) => {
     await use({
-      // Waits for the widget, and takes a token only then. Within the time of the test.
+      // Waits for the widget, for half the time of the test at most, and takes a token only then.
       async fill(page, target) {
-        await page.waitForFunction(put, {});
+        await page.waitForFunction(put, {}, { timeout: info.timeout / 2 }).catch((cause) => {
+          throw new Error("poold: the page has no field of a token and no data-callback; did the vendor's script load?", { cause });
+        });
         const token = await Token.take(target, info.timeout ? Math.min(60, (info.timeout / 1000) * 0.8) : 60);
         if (await page.evaluate(put, { type: token.type, token: token.token })) return token;
         throw new Error(`poold: the page has no widget for ${target}, whose type is ${token.type}`);

@@ -19,9 +19,7 @@ import (
 const Secret = "canary-51c0ffee7d"
 
 // Server is a running emulator. It stops when the test ends.
-type Server struct {
-	URL string
-}
+type Server struct{ URL string }
 
 // Start starts an emulator.
 func Start(t testing.TB) *Server {

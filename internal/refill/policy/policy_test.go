@@ -435,7 +435,8 @@ func (x *target) check(t rapid.TB) {
 	t.Fatalf("%+v\n%+v: %+v", x.p, c, d)
 }
 
-// For any demand and provider, the credit limits the number of expired tokens, and the run ends.
+// For any demand and provider, the permits limit the orders in flight, the credit limits the number of expired tokens,
+// and the run ends.
 func TestWasteIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)
@@ -453,8 +454,12 @@ func TestWasteIsBounded(t *testing.T) {
 			}
 		}
 		solves := Solves{Median: median, Sigma: 0.5, Fail: rapid.Float64Range(0, 1).Draw(t, "fail")}
-		r, err := Simulation{Params: p, Solves: solves, Concurrency: rapid.IntRange(1, 64).Draw(t, "permits"), Arrivals: arrivals}.Run(t.Context())
+		permits := rapid.IntRange(1, 64).Draw(t, "permits")
+		r, err := Simulation{Params: p, Solves: solves, Concurrency: permits, Arrivals: arrivals}.Run(t.Context())
 		testkit.NoError(t, err)
+		if r.PeakInFlight > permits {
+			t.Fatalf("%d orders were in flight, with %d permits", r.PeakInFlight, permits)
+		}
 		// At most heldTimes as many tokens are held as the credit affords, and that is one more for a recent hit.
 		earned := startCredit(&p) + (p.MissCost+1)*float64(r.Hits) + calibrated.missEarns*p.MissCost*float64(r.Misses)
 		if bound := math.Ceil(float64(calibrated.heldTimes) * earned); float64(r.Expired) > bound || r.PeakHeld > p.Depth {

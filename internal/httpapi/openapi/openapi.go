@@ -3,6 +3,7 @@ package openapi
 import (
 	_ "embed"
 	"regexp"
+	"sync"
 )
 
 //go:embed openapi.yaml
@@ -20,6 +21,9 @@ func Document() []byte { return document }
 
 // Served returns the description for clients: a generated client must not fail when a later version adds a member, a
 // code, a kind or a source. So further members are allowed, and the values of these fields are only examples.
-func Served() []byte {
+// The caller must not change the bytes.
+func Served() []byte { return served() }
+
+var served = sync.OnceValue(func() []byte {
 	return closed.ReplaceAll(strict.ReplaceAll(document, nil), []byte("${1}examples$2"))
-}
+})

@@ -181,8 +181,11 @@ func (s *Server) IsOut(ctx context.Context, t *targets.Target) bool {
 	if err != nil || c.Fresh+c.Orders > 0 {
 		return false
 	}
+	if isStopped(t, &c) {
+		return true
+	}
 	_, _, is := s.Status.Outage(ctx)
-	return is || isStopped(t, &c)
+	return is
 }
 
 // IsStopped is IsOut apart from outages: a pause, a refusal or a budget is the reason.

@@ -72,13 +72,9 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: "used up: " + limit}
 	consequence := ": nothing is bought on it until "
 	switch {
-	case scope == pool.ScopeOverall:
-		e.Subject = "overall"
-	case scope == pool.ScopeSolve:
-		e.Subject = "/solve"
 	case strings.HasPrefix(scope, pool.ScopeKey):
 		consequence = ": the key gets no tokens until "
-	case !strings.HasPrefix(scope, pool.ScopeOwner):
+	case scope != pool.ScopeOverall && scope != pool.ScopeSolve && !strings.HasPrefix(scope, pool.ScopeOwner):
 		e.Subject, e.Target = target, target
 	}
 	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), spent)

@@ -294,10 +294,10 @@ func (b *Budget) HasMoney() bool { return b.MicrosPerDay+b.MicrosPerMonth > 0 }
 
 // The scopes that several identities share.
 const (
-	ScopeOverall = "all"    // every order
-	ScopeSolve   = "solve"  // orders without a target
-	ScopeOwner   = "owner:" // and the owner's name: the orders of an owner
-	ScopeKey     = "key:"   // and the key's name: the tokens that a key took
+	ScopeOverall = "overall" // every order
+	ScopeSolve   = "/solve"  // orders without a target
+	ScopeOwner   = "owner:"  // and the owner's name: the orders of an owner
+	ScopeKey     = "key:"    // and the key's name: the tokens that a key took
 )
 
 // recount counts an order of the last day in its budgets, unless it counts there already.

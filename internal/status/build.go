@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,8 +43,6 @@ const (
 	unknownLead = 15 * time.Second
 	// fewReports is the minimum number of reports for the mark markRejected.
 	fewReports = 5
-	// overall names the budget of all orders.
-	overall = "overall"
 	// timestamp is the layout of times in the API: RFC 3339 in UTC, to the millisecond.
 	timestamp = "2006-01-02T15:04:05.000Z"
 )
@@ -222,7 +219,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	for _, limits := range sharedBudgets(set) {
 		if spent, known := totals.Spent[limits.Scope]; known {
 			b := budgetOf(limits, spent)
-			d.Budgets = append(d.Budgets, b.Uses(strings.Replace(limits.Scope, pool.ScopeOverall, overall, 1))...)
+			d.Budgets = append(d.Budgets, b.Uses(limits.Scope)...)
 		}
 	}
 	for _, r := range c.Replicas() {

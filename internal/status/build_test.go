@@ -87,7 +87,7 @@ func TestLastKnownFiguresStay(t *testing.T) {
 			set := setOf(2*surveyPart + 1)
 			set.Budget.PerDay, set.Solve = 10, &targets.Solve{Owner: "qa@example.com"}
 			s, stock := sources(set)
-			stock.totals = pool.Totals{Spent: map[string]pool.Spending{"all": {Day: 3}}, Guests: pool.GuestStock{Guests: 1, Counters: pool.Counters{Hits: 3}}, Rows: 5,
+			stock.totals = pool.Totals{Spent: map[string]pool.Spending{pool.ScopeOverall: {Day: 3}}, Guests: pool.GuestStock{Guests: 1, Counters: pool.Counters{Hits: 3}}, Rows: 5,
 				Savings: []pool.SavingsDay{{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 3}}}}
 			s.History = func() history.Health { return history.Health{} }
 			for i, target := range set.Targets {

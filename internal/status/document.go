@@ -274,15 +274,20 @@ type LeadTime struct {
 	P90 float64 `json:"p90"`
 }
 
-// BudgetUses lists the uses of all budgets. The scope of a target is "target:NAME", and the guests' scope is "/solve".
-func (d *Document) BudgetUses() []BudgetUse {
-	list := append((&Budget{Day: d.Budget}).Uses(overall), d.Budgets...)
-	if d.Solve != nil {
-		list = append(list, d.Solve.Budget.Uses("/solve")...)
+// ofTarget begins the scope of a target's budget in BudgetUses.
+const ofTarget = "target:"
+
+// BudgetUses lists the uses of all budgets whose figures are current. The scope of a target is "target:NAME".
+func (d *Document) BudgetUses() (list []BudgetUse) {
+	if d.summed {
+		list = append((&Budget{Day: d.Budget}).Uses(pool.ScopeOverall), d.Budgets...)
+		if d.Solve != nil {
+			list = append(list, d.Solve.Budget.Uses(pool.ScopeSolve)...)
+		}
 	}
 	for i := range d.Targets {
-		if t := &d.Targets[i]; t.Budget != nil {
-			list = append(list, t.Budget.Uses("target:"+t.Name)...)
+		if t := &d.Targets[i]; t.Budget != nil && !t.unread {
+			list = append(list, t.Budget.Uses(ofTarget+t.Name)...)
 		}
 	}
 	return list

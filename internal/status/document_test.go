@@ -78,10 +78,10 @@ func busySources() Sources {
 	stock.totals.Rows, stock.totals.DroppedRows = 7, 23
 	set.Budget.PerDay, set.Budget.MoneyPerMonth, set.Solve.Budget.MoneyPerDay = 20000, 1000, 2
 	set.Owners = targets.Owners{"qa@example.com": {Budget: targets.Budget{PerHour: 7, Money: targets.Money{MoneyPerDay: 50}}}}
-	set.Server.Keys = []targets.Key{{Name: "ci", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "ci", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "ops"}}
+	set.Server.Keys = []targets.Key{{Name: "small", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "small", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "ops"}}
 	stock.totals.Spent = map[string]pool.Spending{
-		string(login.ID): {MoneyDay: 4990000, MoneyMonth: 70000000}, "all": {Day: 1234, MoneyMonth: 999}, "solve": {Hour: 9, Day: 33, MoneyDay: 1},
-		"owner:qa@example.com": {Hour: 6, MoneyDay: 49000000}, "key:ci": {MoneyDay: 1000001},
+		string(login.ID): {MoneyDay: 4990000, MoneyMonth: 70000000}, pool.ScopeOverall: {Day: 1234, MoneyMonth: 999}, pool.ScopeSolve: {Hour: 9, Day: 33, MoneyDay: 1},
+		"owner:qa@example.com": {Hour: 6, MoneyDay: 49000000}, "key:small": {MoneyDay: 1000001},
 	}
 	s.History = func() history.Health {
 		return history.Health{Down: "history: the store does not answer: connection refused", Sent: 120, Dropped: 4}

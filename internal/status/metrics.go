@@ -53,23 +53,19 @@ func (d *Document) collect(ch chan<- prometheus.Metric) {
 		}
 		if !t.unread {
 			all.stock(t.Fresh, t.InFlight, t.BoughtInFlight, t.Unknown, &t.counted)
-			if t.Budget != nil {
-				all.budget(t.Budget.Uses(""))
-			}
 		}
 	}
-	if !d.summed {
-		return
+	for _, u := range d.BudgetUses() {
+		name, isTarget := strings.CutPrefix(u.Scope, ofTarget)
+		if !isTarget && name == pool.ScopeOverall {
+			name = allTargets
+		}
+		all.of("target", name).budget(u)
 	}
-	all.of("target", allTargets).budget((&Budget{Day: d.Budget}).Uses(""))
-	for _, u := range d.Budgets {
-		all.of("target", strings.Replace(u.Scope, overall, allTargets, 1)).budget([]BudgetUse{u})
-	}
-	if s := d.Solve; s != nil {
+	if s := d.Solve; s != nil && d.summed {
 		guests := all.of("target", purchase.GuestTarget)
 		m.of("target", purchase.GuestTarget).info(s.Owner, "")
 		guests.stock(s.Fresh, s.InFlight, s.BoughtInFlight, 0, &s.counted)
-		guests.budget(s.Budget.Uses(""))
 	}
 }
 
@@ -152,12 +148,10 @@ func (m metrics) stock(fresh, orders, bought, unknown int, f *pool.Counters) {
 	m.show("spend_total", "Money spent, by the prices of the file.", float64(f.Spent)/1e9)
 }
 
-func (m metrics) budget(uses []BudgetUse) {
-	for _, u := range uses {
-		m.show("budget_used", "Solves bought in the last hour or day, or money spent on this UTC day or in this month "+
-			"(money_day, money_month); * is the overall budget.", u.Used, "window", u.Window)
-		m.show("budget_limit", "Solves or money that may be spent in the window.", u.Limit, "window", u.Window)
-	}
+func (m metrics) budget(u BudgetUse) {
+	m.show("budget_used", "Solves bought in the last hour or day, or money spent on this UTC day or in this month "+
+		"(money_day, money_month); * is the overall budget.", u.Used, "window", u.Window)
+	m.show("budget_limit", "Solves or money that may be spent in the window.", u.Limit, "window", u.Window)
 }
 
 func truth(yes bool) float64 {

@@ -35,12 +35,12 @@ func TestOrdersOfTheHistoryAreCountedAgain(t *testing.T) {
 	for range 2 {
 		testkit.NoError(t, d.countHistory(t.Context(), 2))
 	}
-	totals, err := d.pool.Totals(t.Context(), "all", "solve", "owner:qa@example.com")
+	totals, err := d.pool.Totals(t.Context(), "overall", "/solve", "owner:qa@example.com")
 	testkit.NoError(t, err)
 	free, login := d.file.Current().Targets[0].ID, d.file.Current().Targets[1].ID
 	stocks, err := d.pool.LookAll(t.Context(), []pool.Query{{ID: login}, {ID: free}})
 	testkit.NoError(t, err)
-	got := [6]int{stocks[0].SpentHour, stocks[0].SpentDay, totals.Spent["solve"].Hour, totals.Spent["solve"].Day, totals.Spent["all"].Day, stocks[1].SpentDay}
+	got := [6]int{stocks[0].SpentHour, stocks[0].SpentDay, totals.Spent["/solve"].Hour, totals.Spent["/solve"].Day, totals.Spent["overall"].Day, stocks[1].SpentDay}
 	spent := totals.Spent
 	if want := [6]int{1, 2, 1, 1, 4, 0}; got != want || spent["owner:qa@example.com"].Day != 3 || now.UTC().Day() == now.Add(-5*time.Hour).UTC().Day() && spent["owner:qa@example.com"].MoneyDay != 6000 {
 		t.Errorf("spent by the owner: %+v; %v orders of login (hour, day), /solve (hour, day), all and free; want %v", spent, got, want)

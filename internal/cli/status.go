@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -175,7 +174,7 @@ func targetTable(d *status.Document) string {
 		"REQUESTS=hour.requests", "LEAD=median", "SPENT=today") + causes
 }
 
-// targetRow returns the JSON object of a target with texts for the hit rate of the last hour, lead times, spend and budgets.
+// targetRow returns the JSON object of a target with texts for the hit rate of the last hour, lead times and spend.
 func targetRow(d *status.Document, t *status.Target) map[string]any {
 	row, today := objects([]*status.Target{t})[0].(map[string]any), status.Money(0)
 	if len(t.Days) > 0 && strings.HasPrefix(d.AsOf, t.Days[0].Date) {
@@ -187,12 +186,6 @@ func targetRow(d *status.Document, t *status.Target) map[string]any {
 		row["hit_rate"] = fmt.Sprintf("%.0f%%", 100*t.Hour.HitRate)
 	}
 	row["median"], row["90_%_within"] = lead(t.LeadTime.P50), lead(t.LeadTime.P90)
-	if t.Budget != nil {
-		for _, u := range t.Budget.Uses("") {
-			used, limit := strconv.FormatFloat(u.Used, 'f', -1, 64), strconv.FormatFloat(u.Limit, 'f', -1, 64)
-			row[strings.Replace("per_"+u.Window, "per_money_", "money_per_", 1)] = used + " of " + limit
-		}
-	}
 	return row
 }
 
@@ -207,11 +200,15 @@ func targetText(d *status.Document, t *status.Target) string {
 		{"takes", "requests", "hits", "waited", "misses"},
 		{"orders", "bought", "solved", "failed", "lost", "expired", "accepted", "rejected"},
 		{"spent", "today", "in_all", "currency"},
-		{"budget", "per_hour", "per_day", "money_per_day", "money_per_month"},
 		{"lead time", "median", "90_%_within"},
 	} {
 		if line, _ := strings.CutPrefix(summed("", names[1:]...)("", row), "; "); line != "" {
 			lines = append(lines, names[0]+"\t"+line)
+		}
+	}
+	if t.Budget != nil {
+		for _, u := range t.Budget.Uses("") {
+			lines = append(lines, "budget\t"+Printable(u.Text(d.Currency)))
 		}
 	}
 	for _, p := range d.Providers {

@@ -78,14 +78,14 @@ func TestPageIsForItsKey(t *testing.T) {
 		key, query string
 		has, lacks []string
 	}{
-		{keyAll, "?open=checkout", []string{"o-checkout", "o-staging-login", "Flush", "Reload file", "owner:qa@example.com: 0 of 7,000 an hour"}, nil},
-		{keyStaging, "?open=staging-login", []string{"o-staging-login", "Flush", "0 of 500 a day, 0 of 12.50 a month"}, []string{"checkout", "Reload file", "owner:"}},
+		{keyAll, "?open=checkout", []string{"o-checkout", "o-staging-login", "Flush", "Reload file"}, nil},
+		{keyStaging, "?open=staging-login", []string{"o-staging-login", "Flush", "0 of 500 solves in the last 24 hours", "0 of 12.5 in this UTC month"}, []string{"checkout", "Reload file", "owner:"}},
 		{keyStaging, "?open=checkout&act=flush&of=checkout", []string{"o-staging-login"}, []string{"o-checkout", "Discards"}},
 		{keyStatus, "?open=checkout&act=flush&of=checkout", []string{"o-checkout", "$POOLD_KEY"}, []string{"Flush", "Discards", "Reload file"}},
 		{keyAll, "?tab=events", []string{"Buying for checkout was paused.", "Buying for staging-login was paused.", "key &lt;b&gt;all&lt;/b&gt;"}, nil},
 		{keyStaging, "?tab=events", []string{"Buying for staging-login was paused."}, []string{"checkout"}},
-		{keyStatus, "?tab=money", []string{"of-checkout", "of-staging-login"}, nil},
-		{keyStaging, "?tab=money&by=target&per=day", []string{"of-staging-login", "By day"}, []string{"checkout"}},
+		{keyStatus, "?tab=money", []string{"of-checkout", "of-staging-login", "owner:qa@example.com: 0 of 7000 solves in the last 60 minutes"}, nil},
+		{keyStaging, "?tab=money&by=target&per=day", []string{"of-staging-login", "By day", "target:staging-login: 0 of 500"}, []string{"checkout", "owner:"}},
 		{keyAll, "?tab=money&by=key&days=30", []string{"No order ended in these days."}, nil},
 		{keyStaging, "?tab=money&by=key", []string{"This caller may not do that"}, []string{"checkout"}},
 		{keyAll, "?q=staging", []string{"2 of 3 targets"}, []string{"o-checkout"}},

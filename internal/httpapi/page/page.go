@@ -183,22 +183,6 @@ func (v *View) Money(amount any) string {
 	return v.Currency.With(count(whole) + "." + part)
 }
 
-// Used describes the use of budgets: 3 of 10 an hour, $4.99 of $5.00 a month.
-func (v *View) Used(uses ...status.BudgetUse) string {
-	var list []string
-	for _, u := range uses {
-		used, limit, span := count(u.Used), count(u.Limit), map[string]string{"hour": "an hour", "day": "a day"}[u.Window]
-		if unit, isMoney := strings.CutPrefix(u.Window, "money_"); isMoney {
-			used, limit, span = v.Money(u.Used), v.Money(u.Limit), "a "+unit
-		}
-		list = append(list, used+" of "+limit+" "+span)
-	}
-	return strings.Join(list, ", ")
-}
-
-// UsedOf describes the use of the budgets of one scope.
-func (v *View) UsedOf(b status.Budget) string { return v.Used(b.Uses("")...) }
-
 // count formats a number with commas; other values as they are.
 func count(n any) string {
 	text := fmt.Sprint(n)

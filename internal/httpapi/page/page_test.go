@@ -54,7 +54,7 @@ func TestPageShowsTheDocument(t *testing.T) {
 		"refused<ERROR_GOOGLEKEY> & more", "20 threads of solver in use; raise concurrency; most tokens",
 		"3 of 4, 4 on order, 2 waiting", "pausedpaused by ops", "about 3.21 requests until a new order lands, so 4 tokens wanted; 1.2 %",
 		"Held back bycredit", "16 s (median), 19 s (90 of 100)", "103 requests: 97 hits, 2 waited, 1 missed", "Returned3 tokens",
-		"Bought115: 96 handed out, 5 expired, 2 failed, 1 lost, 6 flushed, 3 ready, 2 on order", "8 of 10 an hour, 77 of 500 a day",
+		"Bought115: 96 handed out, 5 expired, 2 failed, 1 lost, 6 flushed, 3 ready, 2 on order", "8 of 10 solves in the last 60 minutes77 of 500 solves in the last 24 hours",
 		"9 accepted, 7 rejected", "On-demand solves 7 identities", "12 of 21 tokens of on-demand solves",
 		"curl -X POST $POOLD_URL/pool/staging-login/token")
 	if strings.Contains(text, "ot ready") || strings.Contains(text, "was not applied") || strings.Contains(text, "%!") {

@@ -87,7 +87,7 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 func (d *daemon) noteBudgets(doc *status.Document) {
 	for _, u := range doc.BudgetUses() {
 		target, _ := strings.CutPrefix(u.Scope, "target:")
-		e := events.Event{Kind: events.BudgetOK, Subject: u.Scope, State: "enough", AllClear: true, Lasts: events.Kept}
+		e := events.Event{Kind: events.BudgetOK, Subject: u.Scope, State: "enough", Lasts: events.Kept}
 		if target != u.Scope {
 			e.Subject, e.Target = target, target
 		}
@@ -96,7 +96,7 @@ func (d *daemon) noteBudgets(doc *status.Document) {
 		case share < 0.7:
 			e.Text += ": it has room again."
 		case share >= 0.8 && share < 1:
-			e.Kind, e.State, e.AllClear = events.BudgetNear, "near", false
+			e.Kind, e.State = events.BudgetNear, "near"
 			e.Text += "; raise it in the file if that is wanted."
 		default:
 			continue
@@ -119,9 +119,9 @@ func (d *daemon) watch(ctx context.Context) error {
 func (d *daemon) noteBalance(provider string, balance float64) {
 	amount := d.file.Current().Currency.With(fmt.Sprintf("%.6g", balance))
 	e := events.Event{Kind: events.BalanceOK, Subject: provider, Text: "The balance at provider " + provider + " is " + amount + " again.",
-		State: "enough", AllClear: true, Lasts: events.Kept}
+		State: "enough", Lasts: events.Kept}
 	if balance < balanceLow {
-		e.Kind, e.State, e.AllClear = events.BalanceLow, "low", false
+		e.Kind, e.State = events.BalanceLow, "low"
 		e.Text = "The balance at provider " + provider + " is low: " + amount + "; top up the account before it refuses orders."
 	}
 	d.noteChange("balance", e)
@@ -133,7 +133,7 @@ func (d *daemon) noteRefused(target, reason string, is bool) {
 		"correct the file, and `poold resume " + target + "`."
 	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: "refused", Lasts: events.Kept}
 	if !is {
-		e.Kind, e.State, e.Text, e.AllClear = events.TargetOK, "accepted", "The service takes orders of target "+target+" again.", true
+		e.Kind, e.State, e.Text = events.TargetOK, "accepted", "The service takes orders of target "+target+" again."
 	}
 	d.noteChange("refused", e)
 }
@@ -146,7 +146,7 @@ func (d *daemon) noteReplica(kind events.Kind, r replicas.Replica, state, did st
 
 // noteGone adds an event: another replica sends no beats.
 func (d *daemon) noteGone(r replicas.Replica) {
-	d.log.Warn("a replica sends no beats; the others do its work", "replica", r.String())
+	d.log.Info("a replica stopped or is gone: it sends no beats; the others do its work", "replica", r.String())
 	d.noteReplica(events.ReplicaGone, r, "gone", "sends no beats; the other replicas do its work")
 }
 

@@ -43,12 +43,11 @@ type Event struct {
 	Text    string    `json:"text"`    // one sentence
 
 	// If several replicas can notice the same change, they use the same Topic and State. An event is
-	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped. An event with AllClear
-	// is the end of another one: if its Topic has no State, it only sets it.
-	Topic    string        `json:"-"`
-	State    string        `json:"-"`
-	AllClear bool          `json:"-"`
-	Lasts    time.Duration `json:"-"` // instead of the hour, if it is longer
+	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped. BalanceOK, BudgetOK and
+	// TargetOK end another event: if their Topic has no State, they only set it.
+	Topic string        `json:"-"`
+	State string        `json:"-"`
+	Lasts time.Duration `json:"-"` // instead of the hour, if it is longer
 }
 
 // longestText limits the text of an event, in bytes.

@@ -179,7 +179,7 @@ func TestEqualChangesAreOneEvent(t *testing.T) {
 		}
 		testkit.Equal(t, "kinds", one.kinds(t), "budget_used_up budget_used_up")
 		low := events.Event{Kind: events.BalanceLow, Topic: "balance", State: "low", Lasts: 48 * time.Hour}
-		enough := events.Event{Kind: events.BalanceOK, Topic: "balance", State: "enough", AllClear: true, Lasts: 48 * time.Hour}
+		enough := events.Event{Kind: events.BalanceOK, Topic: "balance", State: "enough", Lasts: 48 * time.Hour}
 		for i, e := range []events.Event{enough, low, low, enough, low} {
 			[]*replica{one, two}[i%2].Note(e)
 			time.Sleep(2 * time.Hour)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,9 @@ const (
 	// lastWrite limits the time in which Run writes the queue after its context has ended.
 	lastWrite = time.Second
 )
+
+// allClears are the kinds of events that need an earlier event of their topic.
+var allClears = []Kind{BalanceOK, BudgetOK, TargetOK}
 
 // retries defines the pauses between two attempts to write an event.
 var retries = backoff.Doubling{First: 250 * time.Millisecond, Most: 5 * time.Second}
@@ -138,7 +142,7 @@ func (l *Log) add(ctx context.Context, e Event) error {
 	actor, _ := json.Marshal(e.Actor)
 	keys := []string{l.key(), l.db.Prefix + ":event:{events}:" + e.Topic}
 	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, mostEqual, Kept.Milliseconds(), max(remembered, e.Lasts).Milliseconds(),
-		`"kind":"`+string(e.Kind)+`","actor":`+string(actor), e.AllClear).Err()
+		`"kind":"`+string(e.Kind)+`","actor":`+string(actor), slices.Contains(allClears, e.Kind)).Err()
 }
 
 func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }

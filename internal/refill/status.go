@@ -107,7 +107,7 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 		now.State, now.Until = Budget, c.At.Add(refused.After).Round(time.Second)
 		now.Reason = fmt.Sprintf("%s; there is room again at %s", refused.Budget(), now.Until.Format(time.RFC3339))
 	case refused.Reason == pool.ReasonPermit:
-		now.State, now.Reason, now.Queued = Starved, refused.Text+"; raise concurrency", c.At
+		now.State, now.Reason, now.Queued = Starved, refused.Text+"; raise concurrency, unless the service hangs", c.At
 		if !was.Queued.IsZero() {
 			now.Queued = was.Queued
 		}

@@ -46,6 +46,7 @@ func simulated(t testing.TB, s Simulation) Result {
 	if r.Requests != r.Hits+r.Misses {
 		t.Errorf("requests do not add up: %+v", r)
 	}
+	testkit.AtMost(t, "orders in flight", r.PeakInFlight, s.Concurrency)
 	if s.Params.Adaptive && r.PeakHeld > s.Params.Depth {
 		t.Errorf("%d tokens and orders were held with depth %d", r.PeakHeld, s.Params.Depth)
 	}

@@ -4,7 +4,10 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,5 +87,36 @@ func TestWarmWindowsAtTheirTime(t *testing.T) {
 	s.Arrivals = []float64{3000, 3630, 3630, 7200} // at 0:50, 1:00:30, 2:00
 	if r := simulated(t, s); r.Hits != 2 || r.Bought < 4 {
 		t.Errorf("%d hits, %d bought", r.Hits, r.Bought)
+	}
+}
+
+// Lead times have the median, and a third to twenty thirds of it as limits; the share of failed solves is as set.
+func TestSolvesDrawn(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 0))
+	s, leads, failed := Solves{Median: 18 * time.Second, Sigma: 1.5, Fail: 0.3}, []float64(nil), 0
+	for range 10_000 {
+		lead, fails := s.Draw(random)
+		if leads = append(leads, lead); fails {
+			failed++
+		}
+	}
+	slices.Sort(leads)
+	got := fmt.Sprintf("%.0f %.0f %.0f s, %.1f fail", leads[0], leads[5000], leads[9999], float64(failed)/10_000)
+	testkit.Equal(t, "lead times", got, "6 18 120 s, 0.3 fail")
+}
+
+// A forecast from a rate is the negative binomial distribution: its mean is shape × x / (2 × decay), and its
+// variance is larger by the share of the window.
+func TestForecastFromARate(t *testing.T) {
+	for _, c := range [][2]float64{{0.5, 10}, {3, 40}, {50, 60}, {4000, 100}} {
+		shape, x, mean, square := c[0], c[1], 0.0, 0.0
+		f := fromRate(shape, x)
+		for n := 1; n < len(f); n++ {
+			mean += f[n]
+			square += f[n] * float64(2*n-1)
+		}
+		ratio := x / (2 * calibrated.decay)
+		testkit.AtMost(t, fmt.Sprintf("%v: error of the mean", c), math.Abs(mean/(shape*ratio)-1), 0.01)
+		testkit.AtMost(t, fmt.Sprintf("%v: error of the variance", c), math.Abs((square-mean*mean)/(shape*ratio*(1+ratio))-1), 0.05)
 	}
 }

@@ -33,8 +33,7 @@ var (
 	kind   = flag.String("kind", "single", "kind of Redis: single or cluster")
 )
 
-// TestModel drives three replicas with random callers and faults. Seeds choose the budgets, the depths and
-// whether the scripts are forgotten.
+// TestModel drives three replicas with random callers and faults. Odd seeds have a budget that is used up.
 func TestModel(t *testing.T) {
 	for seed := range *seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -71,6 +70,7 @@ type model struct {
 	names    atomic.Int64
 	crashes  atomic.Int64
 	freezes  atomic.Int64
+	spent    int               // most orders that the budget was seen to count
 	lost     [3]atomic.Int64   // requests, replies, executed late
 	got      map[string]string // token -> call
 	orders   map[string]bool   // of the tokens that callers got
@@ -232,8 +232,8 @@ func (m *model) allServed() bool {
 func (m *model) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		pipe := m.plain.TxPipeline()
-		money := pipe.HVals(ctx, "{m}:money:all:"+time.Now().UTC().Format("2006-01"))
-		spent, open := pipe.ZCard(ctx, "{m}:spend:all"), pipe.ZCard(ctx, "{m}:permits:main")
+		money := pipe.HVals(ctx, "{m}:money:"+pool.ScopeOverall+":"+time.Now().UTC().Format("2006-01"))
+		spent, open := pipe.ZCard(ctx, "{m}:spend:"+pool.ScopeOverall), pipe.ZCard(ctx, "{m}:permits:main")
 		_, err := pipe.Exec(ctx)
 		if err == nil && (int(spent.Val()) > m.limit || open.Val() > concurrency) {
 			m.Errorf("%d of %d spent, %d of %d in flight", spent.Val(), m.limit, open.Val(), concurrency)
@@ -243,6 +243,7 @@ func (m *model) watch(ctx context.Context) {
 			m.Errorf("%v of money spent, want %s", money.Val(), sum)
 			return
 		}
+		m.spent = max(m.spent, int(spent.Val()))
 		time.Sleep(2 * time.Millisecond)
 	}
 }
@@ -314,6 +315,9 @@ func (m *model) check() {
 	for _, kind := range ends {
 		kinds[kind]++
 	}
+	if m.spent == 0 {
+		m.Error("the budget was not seen to count")
+	}
 	// A failed task costs nothing, so the budget counts it only while it is in flight.
 	if s.most > concurrency || s.accepted-kinds["failed"] > m.limit || int64(s.accepted) > bought || len(ends) < s.submits {
 		m.Errorf("most open %d, accepted %d, bought %d, limit %d, %d submits, ends %v", s.most, s.accepted, bought, m.limit, s.submits, kinds)
@@ -326,8 +330,8 @@ func (m *model) check() {
 			undelivered++
 		}
 	}
-	// Replies live for 10 s, so in a long run dead replicas have no replies left; there is at most one for each
-	// call under way at a crash or a lost cancel.
+	// Replies live as long as their tokens, so in a long run dead replicas have no replies left; there is at most one for
+	// each call under way at a crash or a lost cancel.
 	missing := int(taken) - len(m.got) - undelivered
 	if most := int(m.crashes.Load()) * 3; missing < 0 || missing > most {
 		m.Errorf("%d tokens taken, %d got by callers, %d in replies of dead replicas: %d are missing, at most %d may", taken, len(m.got), undelivered, missing, most)

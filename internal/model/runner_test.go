@@ -108,9 +108,9 @@ func (d *door) Advice(string) (does, remedy string)                      { retur
 
 var errDead = errors.New("the replica is dead")
 
-// Submit answers with a task, refuses, or does not answer.
 func (d *door) SolvedAtOnce(string) (s provider.Solution, is bool) { return s, false }
 
+// Submit answers with a task, refuses, or does not answer.
 func (d *door) Submit(_ context.Context, r provider.Request) (string, error) {
 	d.n.at()
 	defer d.n.at()

@@ -70,25 +70,6 @@ soon(ARGV[1])
 return {#stock}
 `)
 
-// report counts whether a site accepted a token. A token is counted once; the nonce marks a repetition.
-var report = newScript("report", `
--- KEYS 1 sale:ORDER 2 outbox:handouts
--- ARGV 1 accepted (1, 0) 2 nonce 3 hash of the identity 4 order 5 row ('' = no sink) 6 hash of the caller
--- Reply {1 counted, 0 unknown, -1 reported before; identity, provider, task, age in ms}
-local sale = redis.call('GET', KEYS[1])
-if not sale then return {0, '', '', '', 0} end
-local id, provider, task, born, captcha, by = string.match(sale, '^([^|]*)|([^|]*)|([^|]*)|(%d+)|([^|]*)|?(.*)$')
-if (string.gsub(id, '^guest%-', '')) ~= ARGV[3] then return {0, '', '', '', 0} end
-if by ~= '' then return {by == ARGV[2] and 1 or -1, id, provider, task, now - born} end
-redis.call('SET', KEYS[1], sale .. '|' .. ARGV[2], 'PX', math.max(1, redis.call('PTTL', KEYS[1])))
-local verdict = ARGV[1] == '1' and 'accepted' or 'rejected'
-count(id, verdict, 1)
-keep('@stats:' .. ledger(id), 'verdicts', ARGV[1], 20)
-if captcha ~= '' then outcome(provider, captcha, 'report:', {['report:' .. verdict .. ':' .. ARGV[6]] = 1}) end
-if ARGV[5] ~= '' then tell('handouts', 'kind', verdict, 'order', ARGV[4], 'row', ARGV[5]) end
-return {1, id, provider, task, now - born}
-`)
-
 // Brake keeps an identity or an account from buying. The zero value means no brake.
 type Brake struct {
 	Kind   string        // refused, failed, lost, hopeless, busy, account, outage or polls; "" = none
@@ -201,33 +182,4 @@ func (p *Pool) Flush(ctx context.Context, id captcha.ID) (int, error) {
 	}
 	p.c.Changed(id)
 	return int(number(v[0])), nil
-}
-
-// Sale is a token that landed, as it is kept for reports.
-type Sale struct {
-	ID       captcha.ID
-	Provider string
-	Task     string
-	Age      time.Duration // since the earliest time of the solve
-}
-
-// Outcome is the effect of a report.
-type Outcome int
-
-// The outcomes of Report.
-const (
-	ReportUnknown  Outcome = 0 // no such token of the identity, or it died more than 15 min ago
-	ReportCounted  Outcome = 1
-	ReportRepeated Outcome = -1 // an earlier report was counted
-)
-
-// Report counts whether a site accepted the token of an order. The hash is the identity, also if the token was bought
-// for a guest. The nonce identifies the request. The row is JSON for the sink; "" = no sink.
-func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce, row string) (Outcome, Sale, error) {
-	v, err := p.call(ctx, report, []string{p.key("sale", order), p.key("outbox", Handouts)}, bit(accepted), nonce, string(hash), order, row,
-		fingerprint(caller))
-	if err != nil {
-		return ReportUnknown, Sale{}, err
-	}
-	return Outcome(number(v[0])), Sale{ID: captcha.ID(text(v[1])), Provider: text(v[2]), Task: text(v[3]), Age: span(v[4])}, nil
 }

@@ -6,8 +6,8 @@
 //
 // # Keys
 //
-// The tag is {captcha} by default (redis.prefix). ID is an identity, ORDER an order, CALL a call, ACCOUNT a provider of
-// the file. The brake of an account belongs to its key: there, ACCOUNT is PROVIDER.HASH OF THE KEY.
+// The tag is {captcha} by default (redis.prefix). ID is an identity, ORDER an order, CALL a call, ACCOUNT the name of a
+// provider of the file. The brake of an account belongs to its key: there, ACCOUNT is PROVIDER.HASH OF THE KEY.
 //
 //	tokens:ID            list    EXPIRES_MS|ORDER, earliest expiry first
 //	token:ORDER          string  born ms|provider|price|extra|text; until a minute after its expiry, or its hand-out

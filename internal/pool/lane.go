@@ -13,22 +13,22 @@ import (
 // token does not suit the call, it answers slow: the call goes through take.
 var takes = newScript("takes", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 due
--- ARGV 1 id 2 margin_ms 3 reply_ms 4 moment at which the callers give up, then call, need_ms, nonce, row for each call
+-- ARGV 1 id 2 margin_ms 3 moment at which the callers give up, then call, need_ms, nonce, row for each call
 -- Reply now, then the stored answer of each call, or slow; now alone if it came too late
-if now > tonumber(ARGV[4]) then return {now} end
-local id, calls, replies, taken = ARGV[1], (#ARGV - 4) / 4, {now}, 0
+if now > tonumber(ARGV[3]) then return {now} end
+local id, calls, replies, taken = ARGV[1], (#ARGV - 3) / 4, {now}, 0
 local stock, texts, names, answers = {}, {}, {}, {}
 if expire(id, now + ARGV[2]) and redis.call('EXISTS', KEYS[2]) == 0 then
   stock = redis.call('LRANGE', KEYS[1], 0, calls - 1)
   for i, element in ipairs(stock) do names[i] = '@token:' .. string.match(element, '|(.*)$') end
   texts = redis.call('MGET', unpack(names))
 end
-for i = 1, calls do answers[i] = '@reply:' .. ARGV[4 * i + 1] end
+for i = 1, calls do answers[i] = '@reply:' .. ARGV[4 * i] end
 local known = redis.call('MGET', unpack(answers))
 for i = 1, calls do
   local element, token, done = stock[taken + 1], texts[taken + 1], 'slow'
-  if element and not known[i] and token and leading(token) <= now + 1000 and leading(element) >= now + ARGV[4 * i + 2] then
-    done = hand(ARGV[4 * i + 1], '', ARGV[4 * i + 3], 'hits', element, token, tonumber(ARGV[3]), ARGV[4 * i + 4])
+  if element and not known[i] and token and leading(token) <= now + 1000 and leading(element) >= now + ARGV[4 * i + 1] then
+    done = hand(ARGV[4 * i], '', ARGV[4 * i + 2], 'hits', element, token, ARGV[4 * i + 3])
     taken = taken + 1
   end
   replies[i + 1] = done
@@ -106,7 +106,7 @@ func (p *Pool) serve(id captcha.ID, l *lane) {
 		}
 		p.laneMu.Unlock()
 		ctx, stop := bounded(context.Background())
-		args := []any{string(id), calls[0].Margin.Milliseconds(), replyLife.Milliseconds(), p.lateAfter(ctx)}
+		args := []any{string(id), calls[0].Margin.Milliseconds(), p.lateAfter(ctx)}
 		for _, c := range calls {
 			args = append(args, c.Name, c.need().Milliseconds(), c.Nonce, c.Row)
 		}

@@ -57,7 +57,7 @@ func TestOrdersNeverExceedTheMoney(t *testing.T) {
 				o := theOrder()
 				o.Name, o.Price, o.Concurrency = fmt.Sprint(r, "-", i), price, 1000
 				o.ID = captcha.ID(o.Name) // lost orders brake their identity
-				o.Budgets = []Budget{{Scope: "owner:qa", MicrosPerDay: limit + 1}, {Scope: "all", MicrosPerMonth: limit * 2}}
+				o.Budgets = []Budget{{Scope: "owner:qa", MicrosPerDay: limit + 1}, {Scope: ScopeOverall, MicrosPerMonth: limit * 2}}
 				for placed := 0; placed < 2; placed++ { // the second is a repetition
 					if _, _, err := p.Place(ctx, o); err != nil {
 						if bought.Load() == 50 {
@@ -85,11 +85,11 @@ func TestOrdersNeverExceedTheMoney(t *testing.T) {
 			})
 		}
 		defer func() {
-			totals, err := p.Totals(ctx, "owner:qa", "all")
+			totals, err := p.Totals(ctx, "owner:qa", ScopeOverall)
 			spent := totals.Spent
 			n := bought.Load()
 			want := Spending{Hour: int(n), Day: int(n), MoneyDay: 2990 * n, MoneyMonth: 2990 * n}
-			if err != nil || spent["owner:qa"] != want || spent["all"] != want || n != 50 {
+			if err != nil || spent["owner:qa"] != want || spent[ScopeOverall] != want || n != 50 {
 				t.Errorf("%v spent, want %v %v", spent, want, err)
 			}
 		}()

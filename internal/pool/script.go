@@ -86,12 +86,12 @@ local function stored(order)
   return found and leading(found) <= now + 1000 and found or nil
 end
 
--- hand makes a token the answer of a call, which lives for life ms; 0 = until the token dies.
-local function hand(call, fingerprint, nonce, source, element, token, life, row)
+-- hand makes a token the answer of a call, which lives as long as the token.
+local function hand(call, fingerprint, nonce, source, element, token, row)
   local dies, order = string.match(element, '^(%d+)|(.*)$')
-  local done = table.concat({'t', fingerprint, nonce, source, order, dies, token}, '|')
+  local done = table.concat({'t', fingerprint, nonce, source, order, dies, now, token}, '|')
   redis.call('DEL', '@token:' .. order) -- needs no memory
-  redis.call('SET', '@reply:' .. call, done, 'PX', life > 0 and life or math.max(1, dies - now))
+  redis.call('SET', '@reply:' .. call, done, 'PX', math.max(1, dies - now))
   if row ~= '' then
     tell('handouts', 'kind', source, 'order', order, 'row', row, 'price', string.match(token, '^%d+|[^|]*|([^|]*)'))
   end

@@ -113,7 +113,7 @@ var tables = map[string][]row{
 		{name: "a key with another request is a conflict", given: "SET reply:c t|fp|n|hits|o9|now+9000\n", call: once(aCall(func(c *Call) { c.Fingerprint = "other" }))},
 		{name: "a key waits", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "a waiting key gets its token", given: oneToken + "SET reply:c w|fp|\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "another request with the key is a replay", given: "SET reply:c t|fp|first|hits|o9|now+9000|now-5000|main|5||T9\n", call: once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
+		{name: "another request with the key is a replay", given: "SET reply:c t|fp|first|hits|o9|now+9000|now-2000|now-5000|main|5||T9\n", call: once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
 		{name: "a call that ended gets nothing", given: oneToken + "SET reply:c l|||\n", call: once(aCall(nil))},
 		{name: "the failure of a call's order", given: "SET reply:c f|||{\"refused\":true,\"reason\":\"bad|parameters\"}\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(waiting))},
 		{name: "the rate lets a hand-out pass and counts it", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
@@ -158,34 +158,34 @@ var tables = map[string][]row{
 		{name: "the callers have given up", given: oneToken, call: late(laned(aCall(nil)))},
 	},
 	"again": {
-		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-5000|main|5||T1\n", call: again},
+		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n", call: again},
 		{name: "a failure", given: oneToken + "SET reply:c f|||{\"reason\":\"bad\"}\n", call: again},
 		{name: "no answer", given: oneToken, call: again},
 	},
 	"cancel": {
-		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000|now-5000|main|5||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
-		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000|now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
-		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900|now-5000|main|5||T1\n", call: cancelled(aCall(nil), "left")},
-		{name: "a returned token is paid back, on the day of its take", given: "HSET money:key:qa:2026-01 01 9 02 9\nSET reply:c t||n|hits|o1|now+60000|now-5000|main|5000||T1\nPEXPIRE reply:c 30000\n",
+		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
+		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
+		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900|now-2000|now-5000|main|5||T1\n", call: cancelled(aCall(nil), "left")},
+		{name: "a returned token is paid back, on the day of its take", given: "HSET money:key:qa:2026-01 01 9 02 9\nSET reply:c t||n|hits|o1|now+60000|now-86400000|now-5000|main|5000||T1\n",
 			call: cancelled(aCall(pays), "left")},
 		{name: "a late take gets nothing", given: oneToken, call: func(p *Pool) any {
 			return fmt.Sprint(cancelled(aCall(nil), "left")(p), "; ", once(aCall(nil))(p))
 		}},
 		{name: "the end of a wait is a miss", given: "ZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "missed")},
 		{name: "a caller that leaves wakes the next one", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
-		{name: "a returned token wakes the caller that can use it", given: "SET reply:c t||n|hits|o1|now+60000|now-5000|main|5||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
+		{name: "a returned token wakes the caller that can use it", given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
 		{name: "a call with a key that waits at another replica too", given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 		{name: "a call with a key that waits leaves nothing", given: "SET reply:c w|fp|r1\nZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
-		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-5000|main|5||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 	},
 	"money": {
 		{name: "a key has money", given: "HSET money:key:qa:2026-01 01 7 02 6\n", call: affords},
 		{name: "a key has spent its money", given: "HSET money:key:qa:2026-01 01 1 02 7\n", call: affords},
-		{name: "what scopes have spent", given: "ZADD spend:all now-3600001 x now-3599000 y\nHSET money:all:2025-12 02 9\nHSET money:all:2026-01 01 7 02 6\n", call: func(p *Pool) any {
-			totals, err := p.Totals(context.Background(), "all", "none")
+		{name: "what scopes have spent", given: "ZADD spend:overall now-3600001 x now-3599000 y\nHSET money:overall:2025-12 02 9\nHSET money:overall:2026-01 01 7 02 6\n", call: func(p *Pool) any {
+			totals, err := p.Totals(context.Background(), ScopeOverall, "none")
 			return fmt.Sprint(totals.Spent, err)
 		}},
-		{name: "orders of the history count once", given: "ZADD spend:all now-5 other\n", call: recounted, twice: true},
+		{name: "orders of the history count once", given: "ZADD spend:overall now-5 other\n", call: recounted, twice: true},
 	},
 	"guest": {
 		{name: "a request is admitted", given: "ZADD rate:guests now-9000 old now-500 x\n", call: admitted},
@@ -306,15 +306,15 @@ var tables = map[string][]row{
 		{name: "an identity that had its turn keeps its place", given: "ZADD permits:main now+9 x now+9 y now+9 z\nSET turn:A now-8000\n", call: placed(nil)},
 		{name: "the next identity has its turn", given: "ZADD permits:main now+9 x\nZADD wants:main 4 A 5 B\n", call: placed(nil)},
 		{name: "no permit is left for the next identity", given: "ZADD permits:main now+9 x now+9 y\nZADD wants:main 5 B\n", call: placed(nil)},
-		{name: "budgets count the order", given: "ZADD spend:all now-86400001 old now-3600000 x\n", call: placed(limited)},
-		{name: "the budget of an hour is used up", given: "ZADD spend:all now-1000 x now-500 y\n", call: placed(limited)},
-		{name: "the budget of a day is used up", given: "ZADD spend:all now-80000000 x now-70000000 y now-60000000 z\n", call: placed(limited)},
-		{name: "a price is reserved until the money of the day is spent", given: "HSET money:all:2026-01 01 8000 02 7010\nHSET money:all:2025-12 02 8000\n", call: placed(inMoney(10000, 20000))},
-		{name: "the money of a day is spent", given: "HSET money:all:2026-01 02 7011\n", call: placed(inMoney(10000, 0))},
-		{name: "of two full limits, the one that opens last", given: "ZADD spend:all now-1000 x now-500 y\nHSET money:all:2026-01 02 7011\n", call: placed(func(o *Order) {
-			o.Price, o.Budgets = 3_000_000, []Budget{{Scope: "all", PerHour: 2, MicrosPerDay: 10000}}
+		{name: "budgets count the order", given: "ZADD spend:overall now-86400001 old now-3600000 x\n", call: placed(limited)},
+		{name: "the budget of an hour is used up", given: "ZADD spend:overall now-1000 x now-500 y\n", call: placed(limited)},
+		{name: "the budget of a day is used up", given: "ZADD spend:overall now-80000000 x now-70000000 y now-60000000 z\n", call: placed(limited)},
+		{name: "a price is reserved until the money of the day is spent", given: "HSET money:overall:2026-01 01 8000 02 7010\nHSET money:overall:2025-12 02 8000\n", call: placed(inMoney(10000, 20000))},
+		{name: "the money of a day is spent", given: "HSET money:overall:2026-01 02 7011\n", call: placed(inMoney(10000, 0))},
+		{name: "of two full limits, the one that opens last", given: "ZADD spend:overall now-1000 x now-500 y\nHSET money:overall:2026-01 02 7011\n", call: placed(func(o *Order) {
+			o.Price, o.Budgets = 3_000_000, []Budget{{Scope: ScopeOverall, PerHour: 2, MicrosPerDay: 10000}}
 		})},
-		{name: "the money of a month is spent", given: "HSET money:all:2026-01 01 7010 02 1\n", call: placed(inMoney(10000, 10000))},
+		{name: "the money of a month is spent", given: "HSET money:overall:2026-01 01 7010 02 1\n", call: placed(inMoney(10000, 10000))},
 		{name: "the target's own money gives no turn", given: "HSET money:A:2026-01 02 1\n", call: placed(func(o *Order) { o.Price, o.Budgets = 1, []Budget{{Scope: "A", MicrosPerDay: 1}} })},
 		{name: "a free order reserves nothing", call: placed(func(o *Order) { inMoney(1, 0)(o); o.Price = 0 })},
 		{name: "the target's own budget gives no turn", given: "ZADD spend:A now-1000 x\n", call: placed(func(o *Order) { o.Budgets = []Budget{{Scope: "A", PerHour: 1}} })},
@@ -371,7 +371,7 @@ var tables = map[string][]row{
 		{name: "a failure leaves the brake of refused parameters", given: anOrder + "HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(how(Failed))},
 		{name: "no slot at the service", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Busy))},
 		{name: "a fault of the account brakes elsewhere", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Fault))},
-		{name: "a refused order gives its price back, on the day of its placing", given: "HSET order:o owner r1 state s placed now-11046000\nHSET money:all:2026-01 01 2990 02 7\nZADD spend:all now-9 o\n", call: func(p *Pool) any {
+		{name: "a refused order gives its price back, on the day of its placing", given: "HSET order:o owner r1 state s placed now-11046000\nHSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
 			o := theOrder()
 			inMoney(10000, 0)(o)
 			return fmt.Sprint(p.End(context.Background(), o, &End{How: Refused}))
@@ -479,7 +479,7 @@ func sent(ids ...string) func(p *Pool) any {
 
 // anOrder is a bought order o of the identity A, placed 10 s ago.
 const anOrder = "HSET order:o id A account main owner r1 state b placed now-10000\nZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
-	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD spend:all now-10000 o\nHSET stats:A bought 1\n"
+	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD spend:overall now-10000 o\nHSET stats:A bought 1\n"
 
 // someSums are sums of an hour ago.
 const someSums = "HSET outcomes:main:turnstile at now-3600000 recent 10 order:ended 10 order:solved 10 order:leads 90000 report:accepted:x 10 report:rejected:x 2\n"
@@ -548,7 +548,7 @@ func aQuery(want int) Query {
 func theOrder() *Order {
 	return &Order{
 		Name: "o", ID: "A", Account: "main", Key: "k", Life: time.Minute, Concurrency: 3, Depth: 2, Horizon: 21 * time.Second,
-		Facts: "{}", Price: 5, Budgets: []Budget{{Scope: "all"}},
+		Facts: "{}", Price: 5, Budgets: []Budget{{Scope: ScopeOverall}},
 	}
 }
 
@@ -558,12 +558,12 @@ func learns(p *Pool) any {
 
 func retried(p *Pool) any { return p.Retry(context.Background(), "A", "") }
 
-func limited(o *Order) { o.Budgets = []Budget{{Scope: "all", PerHour: 2, PerDay: 3}} }
+func limited(o *Order) { o.Budgets = []Budget{{Scope: ScopeOverall, PerHour: 2, PerDay: 3}} }
 
 // inMoney is a budget in millionths, and a price of 2,990 of them.
 func inMoney(day, month int64) func(o *Order) {
 	return func(o *Order) {
-		o.Price, o.Budgets = 2989001, []Budget{{Scope: "all", MicrosPerDay: day, MicrosPerMonth: month}}
+		o.Price, o.Budgets = 2989001, []Budget{{Scope: ScopeOverall, MicrosPerDay: day, MicrosPerMonth: month}}
 	}
 }
 
@@ -578,7 +578,7 @@ func affords(p *Pool) any {
 }
 
 func recounted(p *Pool) any {
-	budgets := []Budget{{Scope: "all", MicrosPerDay: 1}, {Scope: "A", PerDay: 1}}
+	budgets := []Budget{{Scope: ScopeOverall, MicrosPerDay: 1}, {Scope: "A", PerDay: 1}}
 	for i, ago := range []time.Duration{4 * time.Hour, 24 * time.Hour} {
 		if err := p.CountAgain(context.Background(), fmt.Sprint("o", i), time.Now().Add(-ago), 1001, budgets); err != nil {
 			return err

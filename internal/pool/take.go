@@ -18,20 +18,20 @@ import (
 
 // take answers one call. The answer is stored in the same step, so that a repetition gets it again.
 //
-// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES|the entry token:ORDER, f|||a FailedError as JSON,
-// w|FINGERPRINT|REPLICA a call with a key that waits, l||| a call that ended.
+// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES|TAKEN|the entry token:ORDER, which lives as long as the token;
+// f|||a FailedError as JSON, w|FINGERPRINT|REPLICA a call with a key that waits, l||| a call that ended.
 var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
--- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (0, 1; 2 and 3: also the first take of a request with a key)
---      7 reply_ms (0 = until the token dies) 8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms
---      12 fingerprint 13 nonce 14 moment at which the caller gives up 15 scope of the caller's budget ('' = none)
---      16 its micros_per_day 17 its micros_per_month
+-- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 the first take of a request with a key (1, 0)
+--      8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms 12 fingerprint 13 nonce
+--      14 moment at which the caller gives up 15 scope of the caller's budget ('' = none) 16 its micros_per_day
+--      17 its micros_per_month
 -- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, spent} or {late}
 if now > tonumber(ARGV[14]) then return {'late'} end
 local id, need, rate, per = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local ticket = ARGV[4] .. '|' .. ARGV[3] .. '|' .. ARGV[2]
 local done, kind, fingerprint, nonce = redis.call('GET', KEYS[3])
-if tonumber(ARGV[6]) > 1 and string.sub(done or '', 1, 1) == 'f' then -- an earlier request with the key failed
+if ARGV[7] == '1' and string.sub(done or '', 1, 1) == 'f' then -- an earlier request with the key failed
   redis.call('DEL', KEYS[3])
   done = nil
 end
@@ -78,10 +78,10 @@ if not element then
     redis.call('ZREM', KEYS[2], other)
   end
   waiting = redis.call('ZCARD', KEYS[2])
-  if ARGV[6] % 2 == 0 or waiting >= tonumber(ARGV[8]) then
+  if ARGV[6] == '0' or waiting >= tonumber(ARGV[8]) then
     count(id, 'missed', 1)
     if ARGV[9] ~= '' then tell('handouts', 'kind', 'missed', 'row', ARGV[9]) end
-    return {ARGV[6] % 2 == 0 and 'none' or 'full'}
+    return {ARGV[6] == '0' and 'none' or 'full'}
   end
   redis.call('ZADD', KEYS[2], string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
   redis.call('PEXPIRE', KEYS[2], 3600000)
@@ -89,7 +89,7 @@ if not element then
   return {'parked', 1}
 end
 local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
-done = hand(ARGV[2], ARGV[12], ARGV[13], source, element, token, tonumber(ARGV[7]), ARGV[9])
+done = hand(ARGV[2], ARGV[12], ARGV[13], source, element, token, ARGV[9])
 count(id, source, 1)
 if ARGV[15] ~= '' then charge(ARGV[15], now, micros(string.match(token, '^%d+|[^|]*|([^|]*)'))) end
 if rate > 0 then
@@ -107,7 +107,7 @@ return {done, now}
 // take that is still on its way may then get one.
 var cancel = newScript("cancel", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 outbox:handouts 6 due
--- ARGV 1 id 2 ticket 3 margin_ms 4 reply_ms (as in take) 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
+-- ARGV 1 id 2 ticket 3 margin_ms 4 ms of the mark 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
 --      8 scope of the caller's budget ('' = none)
 -- Reply {1 a token returned, else 0}
 local id, done = ARGV[1], redis.call('GET', KEYS[3])
@@ -121,9 +121,8 @@ if ARGV[5] == '1' then
   if string.match(done or '', '^w|[^|]*|(.*)$') == string.match(ARGV[2], '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
   return {0}
 end
-local taken = now + redis.call('PTTL', KEYS[3]) - ARGV[4]
 redis.call('SET', KEYS[3], 'l|||', 'PX', ARGV[4])
-local order, dies, token = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)|(.*)$')
+local order, dies, taken, token = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)|(%d+)|(.*)$')
 if not order then return {0} end
 count(id, 'returned', 1)
 if ARGV[8] ~= '' then charge(ARGV[8], taken, -micros(string.match(token, '^%d+|[^|]*|([^|]*)'))) end
@@ -149,9 +148,8 @@ return spent and {opens - now, spent} or {}
 `)
 
 const (
-	// replyLife is how long the answer of a random call, and the text of its token, are kept. It exceeds every retry of
-	// a take. In this time, a call whose reply was lost can give its token back, even if Redis or poold hung for a while.
-	replyLife = 30 * time.Second
+	// markLife is how long the mark of an ended call is kept: longer than a take of it can be late.
+	markLife = 30 * time.Second
 	// cancelFor limits a try to end a call whose caller is gone. At most mostCancels calls are tried again, every
 	// cancelEvery.
 	cancelFor, cancelEvery, mostCancels = 5 * time.Second, time.Second, 4096
@@ -239,7 +237,7 @@ type Call struct {
 	// a task. It contains no |.
 	Name string
 	// Fingerprint is "" for a random name. For a derived name it is a hash of what the caller wants: the
-	// same name with another fingerprint is a conflict. The answer lives as long as the token.
+	// same name with another fingerprint is a conflict.
 	Fingerprint string
 	Nonce       string // random for each HTTP request: another nonce with the same Name is a replay
 	ID          captcha.ID
@@ -336,22 +334,14 @@ var ErrWaiting = errors.New("pool: the call waits")
 
 // takeOnce runs the script once. A positive pause means that the call waits; the error says what for.
 func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token Token, pause time.Duration, err error) {
-	life, per := replyLife, max(c.RatePer, time.Millisecond)
-	if c.Fingerprint != "" || c.Task {
-		life = 0
-	}
 	ctx, stop := bounded(ctx)
 	defer stop()
-	how := bit(park)
-	if first && c.Fingerprint != "" {
-		how = bit(park) + 2
-	}
 	reply, err := p.call(ctx, take,
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),
 			p.key("rate", c.ID), p.key("outbox", "handouts"), p.key("due"), p.key("replicas")},
-		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), how, life.Milliseconds(),
-		c.MostTickets, c.Row, c.Rate, per.Milliseconds(), c.Fingerprint, c.Nonce, p.lateAfter(ctx), c.Budget.Scope,
-		c.Budget.MicrosPerDay, c.Budget.MicrosPerMonth)
+		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), bit(park),
+		bit(first && c.Fingerprint != ""), c.MostTickets, c.Row, c.Rate, max(c.RatePer, time.Millisecond).Milliseconds(),
+		c.Fingerprint, c.Nonce, p.lateAfter(ctx), c.Budget.Scope, c.Budget.MicrosPerDay, c.Budget.MicrosPerMonth)
 	if err != nil {
 		return Token{}, 0, err
 	}
@@ -404,7 +394,7 @@ func (p *Pool) Affords(ctx context.Context, c *Call) error {
 
 // answer reads a stored answer. Now is on Redis' clock.
 func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
-	f := strings.SplitN(stored, "|", 11)
+	f := strings.SplitN(stored, "|", 12)
 	switch {
 	case f[0] == "f" && len(f) > 3:
 		failed := &FailedError{}
@@ -412,13 +402,13 @@ func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
 		return Token{}, failed
 	case f[0] == "l":
 		return Token{}, errEnded
-	case f[0] != "t" || len(f) != 11:
+	case f[0] != "t" || len(f) != 12:
 		return Token{}, errors.New("pool: the stored answer of the call is malformed")
 	}
 	p.c.Changed(c.ID)
-	token := Token{Order: f[4], Dies: millis(f[5]), Born: millis(f[6]), Provider: f[7], Extra: captcha.Extra(f[9]), Value: f[10], Source: FromPool}
+	token := Token{Order: f[4], Dies: millis(f[5]), Born: millis(f[7]), Provider: f[8], Extra: captcha.Extra(f[10]), Value: f[11], Source: FromPool}
 	token.TTL = token.Dies.Sub(now)
-	token.Price, _ = strconv.ParseInt(f[8], 10, 64)
+	token.Price, _ = strconv.ParseInt(f[9], 10, 64)
 	switch {
 	case f[2] != c.Nonce:
 		token.Source = FromReplay
@@ -493,7 +483,7 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
 	_, err := p.call(ctx, cancel,
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID), p.key("outbox", "handouts"), p.key("due")},
-		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), replyLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row, c.Budget.Scope)
+		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), markLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row, c.Budget.Scope)
 	if err == nil {
 		p.c.Changed(c.ID)
 	}

@@ -407,7 +407,7 @@ func TestChoice(t *testing.T) {
 		e.Price = func(captcha.Type) float64 { return -1 }
 		r := w.replica("r1", e)
 		money, ofKey := spec(), spec()
-		money.Budgets, ofKey.Priced = []pool.Budget{{Scope: "all", MicrosPerDay: 1e9}}, true
+		money.Budgets, ofKey.Priced = []pool.Budget{{Scope: pool.ScopeOverall, MicrosPerDay: 1e9}}, true
 		for _, s := range []purchase.Spec{money, ofKey} {
 			testkit.ErrorIs(t, "an order", r.buy(s), purchase.ErrNoPrice)
 		}

@@ -152,7 +152,7 @@ var identity = captcha.Identity{
 func spec() purchase.Spec {
 	return purchase.Spec{
 		Target: "login", Owner: "team", Identity: identity, ID: identity.ID(), Depth: 100, Margin: 10 * second,
-		Lifetime: 200 * second, Horizon: 20 * second, Budgets: []pool.Budget{{Scope: "all", PerDay: 1000}},
+		Lifetime: 200 * second, Horizon: 20 * second, Budgets: []pool.Budget{{Scope: pool.ScopeOverall, PerDay: 1000}},
 	}
 }
 
@@ -185,7 +185,7 @@ func (w *world) number(key, field string) string {
 }
 
 // spend returns the number of orders in the budget.
-func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:spend:all").Val() }
+func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:spend:overall").Val() }
 
 // inFlight returns the number of orders in flight at a provider.
 func (w *world) inFlight(name string) int64 {

@@ -402,7 +402,7 @@ func TestRedisAway(t *testing.T) {
 		s := spec()
 		_, _, err := p.Place(t.Context(), &pool.Order{
 			Name: "lost", ID: s.ID, Account: "main", Life: time.Hour, Concurrency: 9, Depth: 9, Budgets: s.Budgets,
-			Facts: `{"provider":"main","budgets":[{"Scope":"all"}]}`,
+			Facts: `{"provider":"main","budgets":[{"Scope":"overall"}]}`,
 		})
 		testkit.NoError(t, err)
 		time.Sleep(4 * second)

@@ -79,7 +79,7 @@ func (d *daemon) supportParts() []part {
 		d.redis.Run, d.countAgain, d.buyer.Run, d.watch,
 		func(ctx context.Context) error { return d.stores.claims.Listen(ctx, d.solver.Wake) },
 		func(ctx context.Context) error { return replicas.Watch(ctx, d.pool.Live, d.noteGone) },
-		d.systemd.KeepAlive(d.manager.LastTurn),
+		d.systemd.KeepAlive(d.manager.LastPass),
 	}
 	if d.embedded != nil {
 		parts = append(parts, d.embedded.run)

@@ -170,10 +170,10 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 		Observer: d.metrics, Log: log, ProviderChanged: d.noteProvider, BalanceRead: d.noteBalance,
 	})
 	d.openLetters(set)
-	guests := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteUsedUp}
-	d.manager = refill.New(d.pool, guests, log)
+	telling := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteUsedUp}
+	d.manager = refill.New(d.pool, telling, log)
 	d.buyer.Turn, d.manager.Refused = d.manager.Changed, d.noteRefused
-	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: guests, Refiller: d.manager, Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
+	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: telling, Refiller: d.manager, Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
 	d.tasks = compat.New(d.pool, d.solver, log)
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,

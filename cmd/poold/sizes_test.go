@@ -28,7 +28,7 @@ var sizeLimits = []struct {
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
 	{"tests", "Go lines of _test.go files", 30000},
-	{"words", "words of Markdown", 24900},
+	{"words", "words of Markdown", 25000},
 }
 
 // The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.

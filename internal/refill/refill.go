@@ -62,7 +62,7 @@ type Manager struct {
 	pool  *pool.Pool
 	buyer Buyer
 	log   *slog.Logger
-	turn  atomic.Int64 // when the loop of Run began its last turn, in Unix ns
+	pass  atomic.Int64 // when the loop of Run began its last pass, in Unix ns
 
 	mu            sync.Mutex
 	set           *targets.Set
@@ -204,9 +204,9 @@ func (m *Manager) markLocked(id captcha.ID, s *subject) {
 	}
 }
 
-// LastTurn returns when the loop of Run began its last turn; 1970 before the first turn. A turn takes a few seconds,
-// also without Redis; if it takes longer, the process hangs. LastTurn does not block.
-func (m *Manager) LastTurn() time.Time { return time.Unix(0, m.turn.Load()) }
+// LastPass returns when the loop of Run began its last pass; 1970 before the first one. A pass takes a few seconds,
+// also without Redis; if it takes longer, the process hangs. LastPass does not block.
+func (m *Manager) LastPass() time.Time { return time.Unix(0, m.pass.Load()) }
 
 // Run decides until ctx ends. Then it waits for the orders, which the Buyer ends or leaves to others, and saves
 // the learned states.
@@ -214,7 +214,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	ask := time.NewTimer(0)
 	defer ask.Stop()
 	for ctx.Err() == nil {
-		m.turn.Store(time.Now().UnixNano())
+		m.pass.Store(time.Now().UnixNano())
 		var ids []captcha.ID
 		select {
 		case <-ctx.Done():
@@ -395,15 +395,15 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	if err := d.save(ctx, d.m, d.id, saveEvery); err != nil {
 		return err
 	}
-	next, note := d.again(&wants, asked, &c, refused), d.note(ctx, &wants, &c, refused)
+	next, note := d.nextDue(&wants, asked, &c, refused), d.note(ctx, &wants, &c, refused)
 	if next < 0 && note == "" {
 		return nil
 	}
 	return d.m.pool.Decided(ctx, d.id, next, note)
 }
 
-// again returns when the next decision is due if that differs from what the script has set for asked tokens; else -1.
-func (d *decision) again(wants *policy.Decision, asked int, c *pool.Counts, err error) time.Duration {
+// nextDue returns when the next decision is due if that differs from what the script has set for asked tokens; else -1.
+func (d *decision) nextDue(wants *policy.Decision, asked int, c *pool.Counts, err error) time.Duration {
 	next := wants.Next
 	var refused *pool.RefusedError
 	switch {

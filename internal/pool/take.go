@@ -192,7 +192,7 @@ type FailedError struct {
 	Until    time.Time `json:"until,omitzero"` // of an obstacle, on the clock of the replica that refused; zero = unknown
 	Reason   string    `json:"reason"`
 	Key      string    `json:"-"` // the scope of the caller's budget that is used up; "" = another obstacle
-	Spent    string    `json:"-"` // the use of the caller's budget: 2 of 1.5 a day spent
+	Spent    string    `json:"-"` // the use of the caller's budget: 2 of 1.5 on this UTC day
 }
 
 func (e *FailedError) Error() string {
@@ -242,12 +242,13 @@ type Call struct {
 	Nonce       string // random for each HTTP request: another nonce with the same Name is a replay
 	ID          captcha.ID
 	Margin      time.Duration
-	MinTTL      time.Duration // least remaining life of the token; no effect below Margin
-	Wait        time.Duration // how long the caller waits; 0 = no wait
-	Task        bool          // a compatible task: its ticket names no replica, and stays until its answer is read
-	MostTickets int           // of the identity
-	Row         string        // JSON of the hand-out for the sink; "" = no sink
-	Rate        int           // most tokens of the identity within RatePer; 0 = no limit
+	MinTTL      time.Duration   // least remaining life of the token; no effect below Margin
+	Wait        time.Duration   // how long the caller waits; 0 = no wait
+	Ends        <-chan struct{} // ends the wait earlier, as a miss; nil = it does not
+	Task        bool            // a compatible task: its ticket names no replica, and stays until its answer is read
+	MostTickets int             // of the identity
+	Row         string          // JSON of the hand-out for the sink; "" = no sink
+	Rate        int             // most tokens of the identity within RatePer; 0 = no limit
 	RatePer     time.Duration
 	// Budget limits the money of the caller, which pays for the token that it takes; without a Scope the money is
 	// unlimited.
@@ -323,6 +324,8 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 		case <-p.closing:
 			abandon()
 			return Token{}, ErrClosed
+		case <-c.Ends:
+			over = time.Now()
 		case <-woken:
 		case <-time.After(min(left, pause)):
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -136,17 +135,17 @@ func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
 	return token, err
 }
 
-var errOut = errors.New("solve: no token can come")
-
 // Await takes a token, and ends the wait when no token can come any more.
 func (s *Service) Await(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Out == nil || r.Call.Wait == 0 {
 		return s.Pool.Take(ctx, r.Call)
 	}
-	waiting, stop := context.WithCancelCause(ctx)
+	waiting, stop := context.WithCancel(ctx)
+	ends := make(chan struct{})
+	r.Call.Ends = ends
 	var watch sync.WaitGroup
 	defer watch.Wait()
-	defer stop(nil)
+	defer stop()
 	watch.Go(func() {
 		// The wait ends after two checks in a row: at the first, this caller's own token may just have left the stock.
 		for pause, out := outFirst, 0; out < 2; {
@@ -159,13 +158,9 @@ func (s *Service) Await(ctx context.Context, r Request) (pool.Token, error) {
 				pause, out = min(2*pause, outMost), 0
 			}
 		}
-		stop(errOut)
+		close(ends)
 	})
-	token, err := s.Pool.Take(waiting, r.Call)
-	if err != nil && errors.Is(context.Cause(waiting), errOut) {
-		err = &pool.EmptyError{}
-	}
-	return token, err
+	return s.Pool.Take(ctx, r.Call)
 }
 
 // picturePatience is how long a replica tries to buy for a picture.

@@ -252,8 +252,8 @@ var stories = []struct {
 			return collect(all...)
 		},
 		want: []string{
-			"budget: the budget of solves without a target is used up: 2 of 2 solves an hour; there is room again in 59m57s after 0s",
-			"budget: the budget of solves without a target is used up: 2 of 2 solves an hour; there is room again in 59m58s after 0s",
+			"budget: the budget of solves without a target is used up: 2 of 2 solves in the last 60 minutes; there is room again in 59m57s after 0s",
+			"budget: the budget of solves without a target is used up: 2 of 2 solves in the last 60 minutes; there is room again in 59m58s after 0s",
 			"token 1 (solve) after 10s", "token 2 (solve) after 10s",
 		},
 	},
@@ -566,9 +566,11 @@ var stories = []struct {
 			next := b.Ask(context.Background(), request)
 			after(3 * time.Second)
 			out.Store(true)
-			return append(list, collect(next)...)
+			list = append(list, collect(next)...)
+			c, _ := b.Pool.Look(context.Background(), pool.Query{ID: spec.ID})
+			return append(list, fmt.Sprint("missed ", c.Counters.Missed, ", left ", c.Counters.Left))
 		},
-		want: []string{"token 1 (solve) after 10s", "pool: empty after 4s"},
+		want: []string{"token 1 (solve) after 10s", "pool: empty after 4s", "missed 1, left 0"},
 	},
 }
 

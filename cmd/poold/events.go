@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,10 +47,10 @@ func (d *daemon) openEvents() {
 	}
 }
 
-// noteChange adds an event about a change that several replicas notice.
-func (d *daemon) noteChange(topic string, e events.Event) {
+// noteChange adds an event about a change that several replicas notice. False: this replica noted it before.
+func (d *daemon) noteChange(topic string, e events.Event) bool {
 	e.Actor, e.Topic = events.ReplicaActor(d.replica.ID), topic+" "+e.Subject
-	d.events.Note(e)
+	return d.events.Note(e)
 }
 
 // noteProvider adds an event: a provider went down or up.
@@ -66,50 +67,65 @@ func (d *daemon) noteProvider(name string, down bool, state provider.State, all 
 	d.noteChange("provider", e)
 }
 
-// noteUsedUp adds an event: a budget refused an order or a take. It is added at most once an hour for each limit.
+// noteUsedUp adds an event: a budget refused an order or a take. It is added once, until the budget has room again or
+// another limit.
 func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
-	_, limit, _ := strings.Cut(spent, " of ")
-	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: "used up: " + limit}
+	u := status.ReadUse(spent)
+	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: u.UsedUp(), Lasts: events.Kept}
 	consequence := ": nothing is bought on it until "
+	isKey := strings.HasPrefix(scope, pool.ScopeKey)
 	switch {
-	case strings.HasPrefix(scope, pool.ScopeKey):
+	case isKey:
 		consequence = ": the key gets no tokens until "
 	case scope != pool.ScopeOverall && scope != pool.ScopeSolve && !strings.HasPrefix(scope, pool.ScopeOwner):
 		e.Subject, e.Target = target, target
 	}
 	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), spent)
 	e.Text = "T" + text[1:] + consequence + opens.UTC().Format("2006-01-02 15:04 UTC") + "; raise it in the file, or wait."
-	d.noteChange("budget", e)
+	if d.noteChange("budget "+u.Window, e) && isKey {
+		d.log.Warn("the budget of a key is used up", "key", scope, "reason", e.Text)
+	}
 }
 
-// noteBudgets adds an event for each budget of which 80 to 100 % are used, and one when it has room again: less than 70 %
-// are used.
-func (d *daemon) noteBudgets(doc *status.Document) {
-	for _, u := range doc.BudgetUses() {
-		target, _ := strings.CutPrefix(u.Scope, "target:")
-		e := events.Event{Kind: events.BudgetOK, Subject: u.Scope, State: "enough", Lasts: events.Kept}
-		if target != u.Scope {
-			e.Subject, e.Target = target, target
+// noteBudgets adds an event for each budget of which 80 to 100 % are used, and one when it has room again: less than 75 %
+// are used, or it is gone: it was in the uses before.
+func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (uses []status.BudgetUse) {
+	uses = doc.BudgetUses()
+	for _, was := range before {
+		if !slices.ContainsFunc(uses, func(u status.BudgetUse) bool { return u.Scope == was.Scope && u.Window == was.Window }) {
+			d.noteBudget(was, events.BudgetOK, "is no longer limited.")
 		}
-		e.Text = "Of the budget of " + strings.Replace(u.Scope, ":", " ", 1) + " " + u.Text(doc.Currency) + " are used"
-		switch share := u.Used / u.Limit; {
-		case share < 0.7:
-			e.Text += ": it has room again."
-		case share >= 0.8 && share < 1:
-			e.Kind, e.State = events.BudgetNear, "near"
-			e.Text += "; raise it in the file if that is wanted."
-		default:
-			continue
-		}
-		d.noteChange("budget "+u.Window, e)
 	}
+	for _, u := range uses {
+		used := u.Text(doc.Currency) + " are used"
+		switch share := u.Used / u.Limit; {
+		case share < 0.75:
+			d.noteBudget(u, events.BudgetOK, "has room: "+used+".")
+		case share >= 0.8 && share < 1:
+			d.noteBudget(u, events.BudgetNear, "is nearly used up: "+used+"; raise it in the file if that is wanted.")
+		}
+	}
+	return uses
+}
+
+func (d *daemon) noteBudget(u status.BudgetUse, kind events.Kind, is string) {
+	e := events.Event{Kind: kind, Subject: u.Scope, State: string(kind), Lasts: events.Kept}
+	if target, is := strings.CutPrefix(u.Scope, "target:"); is {
+		e.Subject, e.Target = target, target
+	}
+	if kind == events.BudgetNear {
+		e.Unless = u.UsedUp()
+	}
+	e.Text = "The budget of " + strings.Replace(u.Scope, ":", " ", 1) + " " + is
+	d.noteChange("budget "+u.Window, e)
 }
 
 // watch reads the status now and then: for events about budgets, and so that it has recent figures when Redis goes away.
 func (d *daemon) watch(ctx context.Context) error {
+	var uses []status.BudgetUse
 	for backoff.Sleep(ctx, watchEvery) == nil {
 		if doc := d.status.Build(ctx); doc.Redis.OK {
-			d.noteBudgets(doc)
+			uses = d.noteBudgets(doc, uses)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 		}
 		return n, reasons
 	}
-	const reason = "the budget of owner qa@example.com is used up: 4 of 4.5 a month spent; there is room again at "
+	const reason = "the budget of owner qa@example.com is used up: 4 of 4.5 in this UTC month; there is room again at "
 	testkit.Within(t, 20*time.Second, "the end of the money", func() bool {
 		n, reasons := bought()
 		return n == 4 && strings.Contains(reasons, reason)
@@ -52,25 +53,49 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 	}
 	answer, code, err := ci.request(t.Context(), http.DefaultClient, "/pool/"+name+"/token?wait=20s", "")
 	if err != nil || code != http.StatusServiceUnavailable || !strings.Contains(string(answer), `"budget_exhausted"`) ||
-		!strings.Contains(string(answer), "the budget of this key is used up: 2 of 1.5 a day spent") {
+		!strings.Contains(string(answer), "the budget of this key is used up: 2 of 1.5 on this UTC day") {
 		t.Errorf("a take beyond the money: %d %v\n%s", code, err, answer)
 	}
 	testkit.Within(t, 10*time.Second, "the metrics", func() bool {
 		m := p.metrics()
 		return m[`poold_budget_used{target="owner:qa@example.com",window="money_month"}`] == 4 && m[`poold_budget_used{target="key:ci",window="money_day"}`] == 2
 	})
-	testkit.Within(t, 40*time.Second, "events of both budgets", func() bool {
-		var list struct{ Events []events.Event }
-		getJSON(t, p.URL+"/events", p.key, &list)
-		texts := ""
-		for _, e := range list.Events {
-			texts += string(e.Kind) + " " + e.Subject + " " + e.Text + "\n"
-		}
-		return strings.Contains(texts, "budget_used_up owner:qa@example.com The budget of owner qa@example.com is used up: 4 of 4.5 a month spent: nothing is bought") &&
-			strings.Contains(texts, "budget_used_up key:ci The budget of key ci is used up: 2 of 1.5 a day spent: the key gets no tokens until ") &&
-			strings.Contains(texts, "budget_near owner:qa@example.com Of the budget of owner qa@example.com 4 USD of 4.5 USD in this UTC month are used; raise")
-	})
+	tells := func(want ...string) {
+		testkit.Within(t, 40*time.Second, "the events "+strings.Join(want, ", "), func() bool {
+			var list struct{ Events []events.Event }
+			getJSON(t, p.URL+"/events", p.key, &list)
+			texts := ""
+			for _, e := range slices.Backward(list.Events) {
+				texts += string(e.Kind) + " " + e.Subject + " " + e.Text + "\n"
+			}
+			for _, text := range want { // in this order
+				_, after, is := strings.Cut(texts, text)
+				if texts = after; !is {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	const usedUp, ok = "budget_used_up owner:qa@example.com The budget of owner qa@example.com is used up: ", "budget_ok owner:qa@example.com "
+	tells("budget_used_up key:ci The budget of key ci is used up: 2 of 1.5 on this UTC day: the key gets no tokens until ")
+	tells(usedUp + "4 of 4.5 in this UTC month: nothing is bought")
 
 	p.Write(fmt.Sprintf(config, "6"))
 	testkit.Within(t, 20*time.Second, "orders for the money that the reload added", func() bool { n, _ := bought(); return n == 6 })
+	// The end of a raised budget is told again, and so is the next end of the same one after it had room.
+	tells(usedUp+"4 of 4.5", usedUp+"6 of 6")
+	p.Write(fmt.Sprintf(config, "60"))
+	tells(usedUp+"6 of 6", ok)
+	p.Write(fmt.Sprintf(config, "6"))
+	testkit.Within(t, 10*time.Second, "the limit of the file", func() bool {
+		return p.metrics()[`poold_budget_limit{target="owner:qa@example.com",window="money_month"}`] == 6
+	})
+	if _, code, err := p.take(t.Context(), http.DefaultClient, name, ""); err != nil || code != http.StatusOK {
+		t.Errorf("a take from the stock: %d %v", code, err)
+	}
+	tells(usedUp+"6 of 6", ok, usedUp)
+	n, _ := bought()
+	p.Write(fmt.Sprintf(config, fmt.Sprint(float64(n)+2.5)))
+	tells(ok, usedUp, "budget_near owner:qa@example.com The budget of owner qa@example.com is nearly used up: ")
 }

@@ -45,9 +45,11 @@ type Event struct {
 	// If several replicas can notice the same change, they use the same Topic and State. An event is
 	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped. BalanceOK, BudgetOK and
 	// TargetOK end another event: if their Topic has no State, they only set it.
-	Topic string        `json:"-"`
-	State string        `json:"-"`
-	Lasts time.Duration `json:"-"` // instead of the hour, if it is longer
+	Topic string `json:"-"`
+	State string `json:"-"`
+	// Unless is a State of the Topic that this event does not replace; "" = it replaces any.
+	Unless string        `json:"-"`
+	Lasts  time.Duration `json:"-"` // instead of the hour, if it is longer
 }
 
 // longestText limits the text of an event, in bytes.

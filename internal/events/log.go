@@ -20,13 +20,13 @@ import (
 //	KEYS   the list, the topic
 //	ARGV   the event; the state, empty = the event has no topic; the most events of the list, and of a kind by one actor;
 //	       the lives of the list and of the topic in ms; the kind and the actor as the JSON of the event has them;
-//	       1 = an all-clear
+//	       1 = an all-clear; a state that the event does not replace
 //	Reply  1 = added, 0 = known
 var add = redisdb.NewScript(`
 local last = redis.call('LINDEX', KEYS[1], 0)
 if ARGV[2] ~= '' then
   local was = redis.call('GET', KEYS[2])
-  if was == ARGV[2] then return 0 end
+  if was == ARGV[2] or was == ARGV[10] then return 0 end
   redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[6])
   if not was and ARGV[8] == '1' then return 0 end
 end
@@ -81,19 +81,20 @@ func NewLog(db *redisdb.DB, log *slog.Logger) *Log {
 
 // Note queues an event, which Run adds to the list. The Log chooses the ID. If the field At is
 // zero, Note sets it to the present time. Note never blocks: if too many events are queued, Note
-// drops the event.
-func (l *Log) Note(e Event) {
+// drops the event. False: this replica noted an equal one of the topic within an hour.
+func (l *Log) Note(e Event) (isNew bool) {
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
 	if e.Topic != "" && l.isKnown(e) {
-		return
+		return false
 	}
 	select {
 	case l.queue <- e:
 	default:
 		l.log.Warn("an event is missing in the list, because too many wait for redis", "event", e.Text)
 	}
+	return true
 }
 
 // isKnown reports whether this replica noted an equal event of the topic within an hour.
@@ -142,7 +143,7 @@ func (l *Log) add(ctx context.Context, e Event) error {
 	actor, _ := json.Marshal(e.Actor)
 	keys := []string{l.key(), l.db.Prefix + ":event:{events}:" + e.Topic}
 	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, mostEqual, Kept.Milliseconds(), max(remembered, e.Lasts).Milliseconds(),
-		`"kind":"`+string(e.Kind)+`","actor":`+string(actor), slices.Contains(allClears, e.Kind)).Err()
+		`"kind":"`+string(e.Kind)+`","actor":`+string(actor), slices.Contains(allClears, e.Kind), e.Unless).Err()
 }
 
 func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }

@@ -21,11 +21,12 @@ type memoryEvents struct {
 	list []events.Event
 }
 
-func (m *memoryEvents) Note(e events.Event) {
+func (m *memoryEvents) Note(e events.Event) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.ID, e.At = fmt.Sprint(1000+len(m.list)), day
 	m.list = append([]events.Event{e}, m.list...)
+	return true
 }
 
 func (m *memoryEvents) Recent(context.Context) ([]events.Event, error) {

@@ -82,7 +82,7 @@ type Solver interface {
 // Events is the list of the events of all replicas; *events.Log implements it.
 type Events interface {
 	// Note adds an event. It does not block.
-	Note(e events.Event)
+	Note(e events.Event) (isNew bool)
 	// Recent returns all kept events, the newest first.
 	Recent(ctx context.Context) ([]events.Event, error)
 }

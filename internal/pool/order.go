@@ -77,7 +77,7 @@ for i = 13, #KEYS do
     local used = limit > 0 and redis.call('ZCOUNT', KEYS[i], from, '+inf') or 0
     if limit > 0 and used >= limit then
       full(ARGV[at], redis.call('ZRANGEBYSCORE', KEYS[i], from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)[2] + span,
-        used .. ' of ' .. limit .. (j == 1 and ' solves an hour' or ' solves a day'))
+        used .. ' of ' .. limit .. ' solves in the last ' .. (j == 1 and '60 minutes' or '24 hours'))
     end
   end
   local text, moment = overspent(ARGV[at], micros(ARGV[10]), ARGV[at + 3], ARGV[at + 4])
@@ -344,7 +344,7 @@ type RefusedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
 	Text   string        // the brake's reason, the budget's scope, or how many threads are in use
-	Kind   string        // of the brake; the use of a budget in money: 4.99 of 5 a day spent
+	Kind   string        // of the brake; the use of a budget: 4.99 of 5 on this UTC day
 }
 
 // Budget says which budget refused: the overall budget is used up.

@@ -222,7 +222,7 @@ local function overspent(scope, amount, per_day, per_month)
     end
     if limit > 0 and sum + amount > limit then
       while i == 1 and string.sub(date(opens), 1, 7) == month do opens = opens + 86400000 end
-      return plain(sum) .. ' of ' .. plain(limit) .. ' a ' .. (i == 1 and 'month' or 'day') .. ' spent', opens
+      return plain(sum) .. ' of ' .. plain(limit) .. (i == 1 and ' in this UTC month' or ' on this UTC day'), opens
     end
   end
 end

@@ -130,7 +130,7 @@ func TestBudgets(t *testing.T) {
 		s := w.status(login)
 		in := s.Until.Sub(began)
 		if s.State != refill.Budget || in < 59*time.Minute || in > 61*time.Minute ||
-			!strings.HasPrefix(s.Reason, "the budget of this target is used up: 2 of 2 solves an hour; there is room again at 2026-") {
+			!strings.HasPrefix(s.Reason, "the budget of this target is used up: 2 of 2 solves in the last 60 minutes; there is room again at 2026-") {
 			t.Errorf("status %+v", s)
 		}
 		testkit.Equal(t, "logged", r.log.Count("level=WARN", "state=budget"), 1)

@@ -1,8 +1,10 @@
 package status
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"poold/internal/captcha"
@@ -198,18 +200,34 @@ type Budget struct {
 	MoneyMonth *MoneyUsage `json:"money_month,omitzero"`
 }
 
-// Text says how much of the budget is used.
+// windows are the words after the use of a budget; the scripts of package pool have them, too.
+var windows = map[string]string{
+	"hour": " solves in the last 60 minutes", "day": " solves in the last 24 hours", "money_day": " on this UTC day", "money_month": " in this UTC month",
+}
+
+// Text says how much of the budget is used: $4.99 of $5 on this UTC day.
 func (u BudgetUse) Text(c targets.Currency) string {
-	used, limit := strconv.FormatFloat(u.Used, 'f', -1, 64), strconv.FormatFloat(u.Limit, 'f', -1, 64)
-	switch u.Window {
-	case "hour":
-		return used + " of " + limit + " solves in the last 60 minutes"
-	case "day":
-		return used + " of " + limit + " solves in the last 24 hours"
-	case "money_day":
-		return c.With(used) + " of " + c.With(limit) + " on this UTC day"
+	used, limit := strconv.FormatFloat(u.Used, 'f', -1, 64), u.limit()
+	if strings.HasPrefix(u.Window, "money") {
+		used, limit = c.With(used), c.With(limit)
 	}
-	return c.With(used) + " of " + c.With(limit) + " in this UTC month"
+	return used + " of " + limit + windows[u.Window]
+}
+
+func (u BudgetUse) limit() string { return strconv.FormatFloat(u.Limit, 'f', -1, 64) }
+
+// UsedUp names the state of a budget that is used up.
+func (u BudgetUse) UsedUp() string { return "used up: " + u.limit() }
+
+// ReadUse reads the use of a budget as package pool describes it.
+func ReadUse(spent string) (u BudgetUse) {
+	for window, words := range windows {
+		if figures, is := strings.CutSuffix(spent, words); is {
+			u.Window = window
+			_, _ = fmt.Sscanf(figures, "%g of %g", &u.Used, &u.Limit)
+		}
+	}
+	return u
 }
 
 // Uses lists the uses of the budgets of a scope.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"math"
-	"path"
 	"slices"
 	"time"
 
@@ -26,33 +25,31 @@ type Access struct {
 	Targets map[string]*targets.Target // by name
 	ByID    map[captcha.ID]*targets.Target
 
-	limiters map[string]*rate.Limiter // by name of the key
+	limiters map[limit]*rate.Limiter
+}
+
+// limit is the rate of the keys of a name.
+type limit struct {
+	name string
+	rate targets.Rate
 }
 
 // NewAccess derives the callers and targets of a Set. Keys with the same name are one caller, so they
 // have the same StableName and share a limiter. A caller of the Access old with an unchanged name and rate keeps its
-// limiter, so that a reload does not refill the burst; nil = there is none.
+// limiter, so that a reload does not refill the burst.
 func NewAccess(set *targets.Set, old *Access) *Access {
-	a := &Access{Set: set, Targets: map[string]*targets.Target{}, ByID: map[captcha.ID]*targets.Target{}, limiters: map[string]*rate.Limiter{}}
+	a := &Access{Set: set, Targets: map[string]*targets.Target{}, ByID: map[captcha.ID]*targets.Target{}, limiters: map[limit]*rate.Limiter{}}
 	for i := range set.Targets {
 		t := &set.Targets[i]
 		a.Targets[t.Name], a.ByID[t.ID] = t, t
 	}
 	for _, key := range set.Server.Keys {
-		limit := rate.Limit(key.Rate.PerSecond())
-		limiter := a.limiters[key.Name]
-		if limiter == nil && old != nil {
-			limiter = old.limiters[key.Name]
-		}
-		if limiter == nil || limiter.Limit() != limit {
-			limiter = rate.NewLimiter(limit, max(1, int(math.Ceil(key.Rate.Count))))
-		}
-		if a.limiters[key.Name] = limiter; limit == 0 {
-			limiter = nil // no limit
-		}
-		c := &Caller{Key: key, Limiter: limiter, StableName: "key\x00" + key.Name + "\x00"}
-		if len(key.Targets) > 0 && !slices.Contains(key.Targets, "*") {
-			c.Globs = key.Targets
+		c := &Caller{Key: key, StableName: "key\x00" + key.Name + "\x00"}
+		if perSecond := key.Rate.PerSecond(); perSecond > 0 {
+			of := limit{key.Name, key.Rate}
+			burst := max(1, int(math.Ceil(key.Rate.Count)))
+			c.Limiter = cmp.Or(a.limiters[of], old.limiters[of], rate.NewLimiter(rate.Limit(perSecond), burst))
+			a.limiters[of] = c.Limiter
 		}
 		a.Callers = append(a.Callers, c)
 	}
@@ -75,8 +72,7 @@ func (a *Access) Owner(secret string) (owner *Caller) {
 // Caller is one key of the configuration file, or every caller on this machine if the file has no
 // keys. Several keys of the same name differ only in the SHA256.
 type Caller struct {
-	targets.Key               // its Name is "" if the file has no keys
-	Globs       []string      // nil = all targets
+	targets.Key               // the zero Key if the file has no keys
 	Limiter     *rate.Limiter // nil = no limit
 	// StableName is the name of the caller in Redis. Each stored Idempotency-Key begins with the
 	// StableName of its caller. StableName is also stored with each taken token, because only the
@@ -88,20 +84,12 @@ type Caller struct {
 // Anyone is the caller of every request if the file has no keys.
 var Anyone = &Caller{StableName: "anyone\x00"}
 
-// MayUse reports whether the caller's globs include a target's name.
-func (c *Caller) MayUse(target string) bool {
-	return c.Globs == nil || slices.ContainsFunc(c.Globs, func(glob string) bool {
-		fits, err := path.Match(glob, target)
-		return fits && err == nil
-	})
-}
-
 // Admit sets the target of an identity, which may be none: only callers without globs may request a
 // token of such an identity. The error does not show whether the identity has a target, because the
 // owner of a key must not learn which targets exist.
 func (c *Context) Admit(id captcha.ID) error {
 	t := c.Access.ByID[id]
-	if c.Caller.Globs != nil && (t == nil || !c.Caller.MayUse(t.Name)) {
+	if c.Caller.Targets != nil && (t == nil || !c.Caller.MayUse(t.Name)) {
 		return NewProblem(CodeForbidden, "this key is limited to some targets, and none of them has this identity")
 	}
 	c.Target = t

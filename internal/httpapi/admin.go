@@ -239,7 +239,7 @@ func (s *Server) recentEvents(c *Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Caller.Globs != nil {
+	if c.Caller.Targets != nil {
 		found = slices.DeleteFunc(found, func(e events.Event) bool { return e.Target == "" || !c.Sees(e.Target) })
 	}
 	return c.JSON(http.StatusOK, EventList{append([]events.Event{}, found[:min(limit, len(found))]...)})

@@ -56,7 +56,7 @@ func (s *Server) recheck(c *Context) error {
 func (s *Server) access() *Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if set := s.Config.Current(); s.current == nil || s.current.Set != set {
+	if set := s.Config.Current(); s.current.Set != set {
 		s.current = NewAccess(set, s.current)
 	}
 	return s.current
@@ -79,7 +79,7 @@ func (s *Server) check(c *Context) (err error) {
 		if !c.Caller.May(rt.scope) {
 			return NewProblem(CodeForbidden, "this key lacks the scope "+string(rt.scope))
 		}
-		if rt.whole && c.Caller.Globs != nil {
+		if rt.whole && c.Caller.Targets != nil {
 			return NewProblem(CodeForbidden, "this route covers all targets, and this key is limited to some")
 		}
 		// A browser adds Basic credentials automatically, even to requests that pages of other sites cause.

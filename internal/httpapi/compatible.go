@@ -223,7 +223,7 @@ func (s *Server) submitTerms(c *Context, o wire.Order) (compat.Terms, error) {
 
 // submitGuest returns the terms for a submission without a target.
 func (s *Server) submitGuest(c *Context, o wire.Order) (compat.Terms, error) {
-	switch buys := c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve); {
+	switch buys := c.Caller.Targets == nil && c.Caller.May(targets.ScopeSolve); {
 	case !buys && o.Identity.Proxy != "":
 		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests")
 	case !buys:
@@ -250,7 +250,7 @@ func (s *Server) submitGuest(c *Context, o wire.Order) (compat.Terms, error) {
 // submission.
 func (s *Server) pollTerms(c *Context, task compat.Task) (compat.Terms, error) {
 	t := c.Access.ByID[task.Identity]
-	mayBuy := task.Guest && c.Caller.Globs == nil && c.Caller.May(targets.ScopeSolve)
+	mayBuy := task.Guest && c.Caller.Targets == nil && c.Caller.May(targets.ScopeSolve)
 	switch {
 	case t != nil && !c.Caller.MayUse(t.Name), t == nil && !mayBuy:
 		return compat.Terms{}, compat.NotAllowed

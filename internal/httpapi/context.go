@@ -65,7 +65,7 @@ func (c *Context) usable() []string {
 
 // Sees reports whether the caller may see the records of a target.
 func (c *Context) Sees(target string) bool {
-	return c.Caller.Globs == nil || c.Access.Targets[target] != nil && c.Caller.MayUse(target)
+	return c.Caller.Targets == nil || c.Access.Targets[target] != nil && c.Caller.MayUse(target)
 }
 
 // Prefers reports whether the request's Accept header prefers a media type to application/json, which `*/*` gets. The

@@ -158,7 +158,7 @@ func (s *Server) historyDay(c *Context) error {
 	}
 	return respondUsage(s, c, "day", date, date, targetUsage, func(sum *history.Sum) (of usageOf, is bool) {
 		if sum.Scope == history.ScopeType {
-			return usageOf{date: sum.Day, kind: sum.Name}, c.Caller.Globs == nil
+			return usageOf{date: sum.Day, kind: sum.Name}, c.Caller.Targets == nil
 		}
 		return usageOf{date: sum.Day, name: sum.Name, owner: sum.Owner}, sum.Scope == history.ScopeTarget && c.Sees(sum.Name)
 	})
@@ -170,7 +170,7 @@ func findRows[T any](s *Server, c *Context, q history.Query) (list []T, more boo
 	if s.History == nil {
 		return nil, false, errNoHistory()
 	}
-	if q.Targets == nil && c.Caller.Globs != nil {
+	if q.Targets == nil && c.Caller.Targets != nil {
 		q.Targets = c.usable()
 	}
 	if q.Targets != nil && (len(q.Targets) == 0 || !c.Sees(q.Targets[0])) {

@@ -36,7 +36,7 @@ func (s *Server) historyUsage(c *Context) error {
 	set := c.Access.Set.History
 	scope, keep, source := history.ScopeTarget, set.Keep, "history (history.keep)"
 	if asked.by == byKey {
-		if c.Caller.Globs != nil {
+		if c.Caller.Targets != nil {
 			return NewProblem(CodeForbidden, "the figures by key cover all targets, and this key is limited to some; use by=target")
 		}
 		if !s.Audit {

@@ -134,7 +134,7 @@ func New(d Deps) *Server {
 	s := &Server{
 		Deps: d, pictures: make(Pictures, mostPictures), strangers: make(Pictures, mostStrangers),
 		wrongKeys: perSender(triesAMinute, RetryWrong), wrongLogged: perSender(1, time.Minute),
-		refusals: perSender(1, refusalEvery), scrapes: d.Metrics.scraper(d.Status),
+		refusals: perSender(1, refusalEvery), scrapes: d.Metrics.scraper(d.Status), current: new(Access),
 	}
 	s.handler = s.router()
 	return s

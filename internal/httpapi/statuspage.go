@@ -22,7 +22,7 @@ import (
 // seen gets the part of the document that the caller may see.
 func (s *Server) seen(c *Context) *status.Document {
 	document := s.Status.Build(c.Ctx())
-	if c.Caller.Globs != nil {
+	if c.Caller.Targets != nil {
 		document = document.Part(c.Caller.MayUse)
 	}
 	return document
@@ -103,7 +103,7 @@ func (s *Server) act(c *Context) error {
 func (s *Server) writePage(c *Context, query page.Query, problem string) error {
 	view := page.View{
 		Document: s.seen(c), Query: query, Problem: problem, Key: c.Caller.Name,
-		Keyed: c.Caller != Anyone, Operate: c.Caller.May(targets.ScopeAdmin), Whole: c.Caller.Globs == nil,
+		Keyed: c.Caller != Anyone, Operate: c.Caller.May(targets.ScopeAdmin), Whole: c.Caller.Targets == nil,
 	}
 	load := func(path string, into any) {
 		answer := s.askAPI(c, http.MethodGet, path, echo.MIMEApplicationJSON, nil)

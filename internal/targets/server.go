@@ -114,6 +114,9 @@ func (k *Key) validate(at *place) {
 			item.fail(`must be a target's name or a pattern such as "staging-*"%s`, item.not())
 		}
 	}
+	if slices.Contains(k.Targets, "*") {
+		k.Targets = nil
+	}
 	k.hash(at)
 	k.Bearer, k.Hash = "", ""
 }
@@ -166,12 +169,10 @@ func (s *Server) checkKeys(at *place, set *Set) {
 			item.fail("is the same key as in line %d: each caller needs a different key", items[same].line)
 		}
 		s.Keys = append(s.Keys, k)
-		set.checkPrices(item.at("budget"), k.Budget, true, func(t *Target) bool {
-			return k.Targets == nil || slices.ContainsFunc(k.Targets, func(glob string) bool { fits, _ := path.Match(glob, t.Name); return fits })
-		})
+		set.checkPrices(item.at("budget"), k.Budget, true, func(t *Target) bool { return k.MayUse(t.Name) })
 		for j, glob := range k.Targets {
 			// A pattern without a target is usually a mistake, but a target may be added later.
-			if !slices.ContainsFunc(set.Targets, func(t Target) bool { ok, _ := path.Match(glob, t.Name); return ok }) {
+			if !slices.ContainsFunc(set.Targets, func(t Target) bool { return fits(glob, t.Name) }) {
 				item.at("targets").items[j].warn("no target matches this")
 			}
 		}

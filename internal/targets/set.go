@@ -2,6 +2,8 @@ package targets
 
 import (
 	"crypto/tls"
+	"path"
+	"slices"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -111,7 +113,7 @@ const (
 )
 
 // Key describes one caller of the HTTP API. The hashes SHA256 are unique in a Set. Targets are globs in
-// the syntax of path.Match.
+// the syntax of path.Match; nil = all targets.
 type Key struct {
 	// The caller's name in the log. Several entries with the same name, scopes, targets, rate and budget
 	// are several keys of one caller. Required.
@@ -132,6 +134,17 @@ type Key struct {
 	Rate Rate `yaml:"rate"`
 	// Limits the cost of the tokens that it takes: money_per_day, money_per_month.
 	Budget Money `yaml:"budget"`
+}
+
+// MayUse reports whether the key may use a target.
+func (k *Key) MayUse(target string) bool {
+	return k.Targets == nil || slices.ContainsFunc(k.Targets, func(glob string) bool { return fits(glob, target) })
+}
+
+// fits reports whether a valid glob matches a target's name.
+func fits(glob, target string) bool {
+	is, _ := path.Match(glob, target)
+	return is
 }
 
 // Redis is the section redis. A change of this section needs a restart, except of the password in URL and of TLS.

@@ -18,16 +18,6 @@ import (
 
 const index = "GSI1"
 
-// The attributes from which the text of a row is made.
-var orderShown, handoutShown = shown((&history.Order{}).Row()), shown((&history.Handout{}).Row())
-
-func shown(r history.Row) (p expression.ProjectionBuilder) {
-	for name := range must(fieldsOf(r)) {
-		p = p.AddNames(expression.Name(name))
-	}
-	return p
-}
-
 // Find implements history.Sink.
 func (s *Store) Find(ctx context.Context, q history.Query) (page history.Page, err error) {
 	low, high := stamp(ceil(q.From)), ":" // of positions; ":" sorts after every one
@@ -41,14 +31,14 @@ func (s *Store) Find(ctx context.Context, q history.Query) (page history.Page, e
 		return page, nil
 	}
 	pk, sk, partition, from, to, of := "PK", "SK", "SOLVE#", low, high, (*string)(nil)
-	shown, id, at := orderShown, "order", "ended_at"
+	id, at := "order", "ended_at"
 	switch q.By {
 	case history.BySite:
 		partition, from, to = "SITE#", "SOLVE#"+low, "SOLVE#"+high
 	case history.ByStatus:
 		pk, sk, partition, of = "GSI1PK", "GSI1SK", "STATUS#", aws.String(index)
 	case history.ByKey:
-		partition, shown, id, at = "KEY#", handoutShown, "id", "at"
+		partition, id, at = "KEY#", "id", "at"
 	case history.ByID, history.ByTask:
 		from, to = "META", "META"
 	}
@@ -58,7 +48,7 @@ func (s *Store) Find(ctx context.Context, q history.Query) (page history.Page, e
 	}
 	list := expression.Key(pk).Equal(expression.Value(partition + q.Value)).And(
 		expression.Key(sk).Between(expression.Value(from), expression.Value(to)))
-	b := expression.NewBuilder().WithProjection(shown).WithKeyCondition(list)
+	b := expression.NewBuilder().WithKeyCondition(list)
 	err = s.query(ctx, b, of, limit, func(i item) bool {
 		switch pos := i.text(at) + "#" + i.text(id); {
 		case i.text(id) == "", pos < low, pos >= high, // other programs write no id
@@ -119,7 +109,7 @@ func (s *Store) query(ctx context.Context, b expression.Builder, of *string, lim
 	pages := dynamodb.NewQueryPaginator(s.client, &dynamodb.QueryInput{
 		TableName: &s.table, IndexName: of, ScanIndexForward: aws.Bool(false),
 		Limit:                  aws.Int32(int32(limit)), //nolint:gosec // G115: at most MostLimit and 2
-		KeyConditionExpression: built.KeyCondition(), ProjectionExpression: built.Projection(), FilterExpression: built.Filter(),
+		KeyConditionExpression: built.KeyCondition(), FilterExpression: built.Filter(),
 		ExpressionAttributeNames: built.Names(), ExpressionAttributeValues: built.Values(),
 	})
 	for pages.HasMorePages() {

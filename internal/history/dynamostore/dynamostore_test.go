@@ -29,6 +29,7 @@ import (
 
 func openStore(t testing.TB, o Options) *Store {
 	t.Helper()
+	o.Table, o.Keep = cmp.Or(o.Table, "CaptchaSolves"), cmp.Or(o.Keep, 90*24*time.Hour)
 	s, err := Open(t.Context(), o)
 	testkit.NoError(t, err)
 	t.Cleanup(s.Close)

@@ -32,7 +32,6 @@ const (
 	mostAttempts = 10
 	// activeFor is the time from an order's submit until its item expires.
 	activeFor = 10 * time.Minute
-	quarter   = 90 * 24 * time.Hour
 )
 
 // pauses are the pauses between two attempts of a call. The SDK's own begin with a second, or with none.
@@ -42,11 +41,11 @@ var errNoCredentials = errors.New("no AWS credentials are known, neither from th
 
 // Options are the options of Open.
 type Options struct {
-	Table     string        // name of the table; "" = CaptchaSolves
+	Table     string        // name of the table
 	Endpoint  string        // URL of an emulator or of a private link, such as http://host:port; "" = the region's endpoint
 	Region    string        // "" = the region in the environment or in AWS's shared files
-	Keep      time.Duration // how long an order is kept after its end; 0 = 90 days
-	KeepAudit time.Duration // how long hand-outs and the figures by key are kept; 0 = 90 days
+	Keep      time.Duration // how long an order is kept after its end
+	KeepAudit time.Duration // how long hand-outs and the figures by key are kept; 0 = as long as orders
 	Active    bool          // keep an item for each order in flight
 }
 
@@ -80,9 +79,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 		return c, err
 	})
-	s := &Store{transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit, IdleConnTimeout: time.Minute}, table: cmp.Or(o.Table, "CaptchaSolves")}
-	orders, handouts := cmp.Or(o.Keep, quarter), cmp.Or(o.KeepAudit, quarter)
-	s.keep = map[history.Kind]time.Duration{history.KindOrder: orders, history.KindHandout: handouts}
+	s := &Store{transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit, IdleConnTimeout: time.Minute}, table: o.Table}
+	s.keep = map[history.Kind]time.Duration{history.KindOrder: o.Keep, history.KindHandout: cmp.Or(o.KeepAudit, o.Keep)}
 	s.transport.MaxIdleConnsPerHost = mostConcurrent
 	if o.Active {
 		s.keep[history.KindActive] = activeFor

@@ -187,6 +187,12 @@ func (f Figures) pay(price Money) {
 	}
 }
 
+// Position returns the place of an ended order in a Find.
+func (o Order) Position() Position { return Position{o.EndedAt.Time, o.ID} }
+
+// Position returns the place of a hand-out in a Find.
+func (h Handout) Position() Position { return Position{h.At.Time, h.ID} }
+
 // Row returns the row of an order.
 func (o *Order) Row() Row {
 	if o.Status != StatusPolling && !o.Costs() {

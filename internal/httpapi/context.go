@@ -2,9 +2,7 @@ package httpapi
 
 import (
 	"context"
-	"maps"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -58,9 +56,13 @@ func (c *Context) RequestID() string { return c.Response().Header().Get(echo.Hea
 
 // usable lists the targets of the configuration file that the caller may use, sorted; never nil.
 func (c *Context) usable() []string {
-	names := slices.AppendSeq([]string{}, maps.Keys(c.Access.Targets))
-	slices.Sort(names)
-	return slices.DeleteFunc(names, func(name string) bool { return !c.Caller.MayUse(name) })
+	names := []string{}
+	for i := range c.Access.Set.Targets {
+		if name := c.Access.Set.Targets[i].Name; c.Caller.MayUse(name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Sees reports whether the caller may see the records of a target.

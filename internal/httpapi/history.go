@@ -95,30 +95,19 @@ func (s *Server) historyKey(c *Context) error {
 
 // respondPage runs a query and writes a page of its rows. A Link header has the address of the next page, because CSV has
 // no field for the cursor.
-func respondPage[T any](s *Server, c *Context, q history.Query) error {
+func respondPage[T interface{ Position() history.Position }](s *Server, c *Context, q history.Query) error {
 	found, more, err := findRows[T](s, c, q)
 	if err != nil {
 		return err
 	}
 	list := HistoryPage[T]{Records: append([]T{}, found...)}
 	if n := len(found); more && n > 0 {
-		list.Next = encodeCursor(positionOf(found[n-1]))
+		list.Next = encodeCursor(found[n-1].Position())
 		query := c.QueryParams()
 		query.Set("cursor", list.Next)
 		c.Response().Header().Set("Link", "<?"+query.Encode()+`>; rel="next"`)
 	}
 	return respondTable(c, list, list.Records)
-}
-
-// positionOf returns the position of a row in its list.
-func positionOf(row any) history.Position {
-	switch row := row.(type) {
-	case history.Order:
-		return history.Position{At: row.EndedAt.Time, ID: row.ID}
-	case history.Handout:
-		return history.Position{At: row.At.Time, ID: row.ID}
-	}
-	panic(fmt.Sprintf("httpapi: no list has rows of %T", row))
 }
 
 // historyOrder is GET /history/order/{id}: one ended order, found by its own id or by the provider's task

@@ -11,7 +11,7 @@ import (
 // TestAllocationsOfATake guards the allocations of this package for a take, so that no change raises
 // them unnoticed.
 func TestAllocationsOfATake(t *testing.T) {
-	handler := quietServer(t, audited).Handler()
+	handler := quietServer(t, audited).handler
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/pool/staging-login/token", nil)
 	request.Header.Set("Authorization", "Bearer "+keyAll)
 	w := &discardWriter{header: http.Header{}}

@@ -11,6 +11,7 @@ import (
 	"poold/internal/listener"
 	"poold/internal/pool"
 	"poold/internal/pool/tokenid"
+	"poold/internal/solve"
 	"poold/internal/status"
 )
 
@@ -26,7 +27,7 @@ func quietServer(t testing.TB, changes ...func(*Deps)) *Server {
 	config := &fakeConfig{}
 	config.set.Store(sampleSet(allKeys()...))
 	deps := Deps{
-		Config: config, Pool: endlessStock{}, IDs: fixedIDs(t), Metrics: NewMetrics("", "", "", func() (none listener.Counts) { return none }, func() int64 { return 0 }),
+		Config: config, Solver: endlessStock{}, IDs: fixedIDs(t), Metrics: NewMetrics("", "", "", func() (none listener.Counts) { return none }, func() int64 { return 0 }),
 		Buyer: &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {
@@ -41,9 +42,9 @@ func audited(d *Deps) { d.Audit = true }
 // fixedIDs makes ids with a secret that it keeps.
 func fixedIDs(t testing.TB) *tokenid.Secret { return tokenid.New(openStock(t).db, "{captcha}:secret") }
 
-type endlessStock struct{ Pool }
+type endlessStock struct{ Solver }
 
-func (endlessStock) Take(context.Context, *pool.Call) (pool.Token, error) { return longToken, nil }
+func (endlessStock) Await(context.Context, solve.Request) (pool.Token, error) { return longToken, nil }
 
 type discardWriter struct {
 	header http.Header

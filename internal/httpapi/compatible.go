@@ -217,7 +217,7 @@ func (s *Server) submitTerms(c *Context, o wire.Order) (compat.Terms, error) {
 	}
 	// A new task does not wait if an operator must act first.
 	terms := s.targetTerms(c, t)
-	terms.Out = func(ctx context.Context) bool { return s.IsHeld(ctx, t) || s.IsOut(ctx, t) }
+	terms.Out = func(ctx context.Context) bool { return s.IsHeld(ctx, t) || s.IsOut(ctx, t, true) }
 	return terms, nil
 }
 
@@ -266,7 +266,7 @@ func (s *Server) pollTerms(c *Context, task compat.Task) (compat.Terms, error) {
 // targetTerms returns the terms of a target. An earlier task waits while an order is in flight, which may be for it.
 func (s *Server) targetTerms(c *Context, t *targets.Target) compat.Terms {
 	c.Target = t
-	terms := compat.Terms{Call: CallFor(t), Out: func(ctx context.Context) bool { return s.IsOut(ctx, t) }}
+	terms := compat.Terms{Call: CallFor(t), Out: func(ctx context.Context) bool { return s.IsOut(ctx, t, true) }}
 	terms.Call.Row, terms.Call.Budget = s.Row(c, "", false), c.Caller.limits()
 	return terms
 }

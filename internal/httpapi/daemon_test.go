@@ -184,7 +184,7 @@ func inBubble(t *testing.T, set *targets.Set, tell func(t *testing.T, d *daemon)
 func (d *daemon) handle(t *testing.T, method, path, body string, headers ...string) answer {
 	t.Helper()
 	recorder, request := httptest.NewRecorder(), d.request(t, method, path, strings.NewReader(body), headers...)
-	d.Handler().ServeHTTP(recorder, request)
+	d.handler.ServeHTTP(recorder, request)
 	response := recorder.Result()
 	response.Request = request
 	testkit.NoError(t, openapitest.Check(response, recorder.Body.Bytes()))

@@ -175,28 +175,19 @@ func (s *Server) IsHeld(ctx context.Context, t *targets.Target) bool {
 func isHeld(now refill.Status) bool { return now.State == refill.Refused || now.State == refill.Paused }
 
 // IsOut reports whether a target has neither tokens nor orders, and nothing can be bought for it now, so that no
-// caller waits for a token that cannot be bought.
-func (s *Server) IsOut(ctx context.Context, t *targets.Target) bool {
+// caller waits for a token that cannot be bought. The reason is a pause, a refusal or a budget, or with outages an outage.
+func (s *Server) IsOut(ctx context.Context, t *targets.Target, outages bool) bool {
 	c, err := s.Look(ctx, t)
 	if err != nil || c.Fresh+c.Orders > 0 {
 		return false
 	}
-	if isStopped(t, &c) {
-		return true
+	now := refill.StatusOf(t, &c)
+	stopped := isHeld(now) || now.State == refill.Budget && c.At.Before(now.Until)
+	if stopped || !outages {
+		return stopped
 	}
-	_, _, is := s.Status.Outage(ctx)
-	return is
-}
-
-// IsStopped is IsOut apart from outages: a pause, a refusal or a budget is the reason.
-func (s *Server) IsStopped(ctx context.Context, t *targets.Target) bool {
-	c, err := s.Look(ctx, t)
-	return err == nil && c.Fresh+c.Orders == 0 && isStopped(t, &c)
-}
-
-func isStopped(t *targets.Target, c *pool.Counts) bool {
-	now := refill.StatusOf(t, c)
-	return isHeld(now) || now.State == refill.Budget && c.At.Before(now.Until)
+	_, _, isOutage := s.Status.Outage(ctx)
+	return isOutage
 }
 
 type connKey struct{}

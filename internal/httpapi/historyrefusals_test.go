@@ -111,7 +111,7 @@ func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 		for path := range strings.FieldsSeq(c.paths) {
 			r, w := httptest.NewRequest("GET", "/history/"+path, nil), httptest.NewRecorder()
 			r.Header.Set("Authorization", "Bearer "+keyAll)
-			s.Handler().ServeHTTP(w, r)
+			s.handler.ServeHTTP(w, r)
 			answer{asked: path, status: w.Code, body: w.Body.String()}.check(t, path, c.status, c.begin, c.says)
 		}
 	}

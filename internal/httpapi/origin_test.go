@@ -90,7 +90,7 @@ func TestKeylessDaemonRefusesOtherMachines(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequestWithContext(t.Context(), "GET", "/pool/staging-login/token", nil) // a request without a loopback socket
 	request.Host = "localhost"
-	d.Handler().ServeHTTP(recorder, request)
+	d.handler.ServeHTTP(recorder, request)
 	testkit.Equal(t, "status", recorder.Code, 403)
 }
 

@@ -38,7 +38,6 @@ type Config interface {
 // Pool is what replicas share in Redis; *pool.Pool implements it.
 type Pool interface {
 	Look(ctx context.Context, q pool.Query) (pool.Counts, error)
-	Take(ctx context.Context, c *pool.Call) (pool.Token, error)
 	// Cancel takes back the token of a call whose answer did not leave. It does not block.
 	Cancel(c *pool.Call)
 	// Shared notes who shared a token.
@@ -139,9 +138,6 @@ func New(d Deps) *Server {
 	s.handler = s.router()
 	return s
 }
-
-// Handler returns the handler of all routes. It is meant for a server that HTTPServer returned.
-func (s *Server) Handler() http.Handler { return s.handler }
 
 // HTTPServer returns a server with the limits of this API. The caller must serve on a listener.Port, and must shut the
 // server down. On connections of another listener, a token whose response could not be written never returns to the

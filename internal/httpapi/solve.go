@@ -82,7 +82,7 @@ func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request s
 	if t := c.Target; t != nil {
 		call = CallFor(t)
 		call.MostTickets, call.Wait = max(call.MostTickets, solve.MostWaiting), asked.Timeout
-		request.Out = func(ctx context.Context) bool { return s.IsOut(ctx, t) }
+		request.Out = func(ctx context.Context) bool { return s.IsOut(ctx, t, true) }
 		if s.IsHeld(c.Ctx(), t) {
 			call.Wait = 0
 		}

@@ -71,7 +71,8 @@ func TestATokenCannotCome(t *testing.T) {
 		} {
 			target, supply := &c.target, c.market.server()
 			testkit.Equal(t, name+", held", supply.IsHeld(t.Context(), target), c.held)
-			testkit.Equal(t, name+", out", supply.IsOut(t.Context(), target), c.out)
+			testkit.Equal(t, name+", out", supply.IsOut(t.Context(), target, true), c.out)
+			testkit.Equal(t, name+", out apart from outages", supply.IsOut(t.Context(), target, false), c.out && !c.market.down)
 		}
 	})
 }

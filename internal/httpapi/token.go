@@ -35,15 +35,11 @@ func (s *Server) take(c *Context) error {
 	if buys && s.IsHeld(c.Ctx(), c.Target) {
 		call.Wait = 0
 	}
-	var token pool.Token
-	switch {
-	case buys:
-		token, err = s.Solver.Take(c.Ctx(), solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsOut(ctx, c.Target) }})
-	case call.Wait == 0:
-		token, err = s.Pool.Take(c.Ctx(), &call)
-	default: // an outage may end during the wait
-		token, err = s.Solver.Await(c.Ctx(), solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsStopped(ctx, c.Target) }})
+	get, outages := s.Solver.Await, false // an outage may end during the wait
+	if buys {
+		get, outages = s.Solver.Take, true
 	}
+	token, err := get(c.Ctx(), solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsOut(ctx, c.Target, outages) }})
 	if err != nil {
 		return err
 	}

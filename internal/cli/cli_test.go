@@ -298,7 +298,7 @@ func TestTerminal(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	testkit.NoError(t, err)
 	defer func() { _ = null.Close() }()
-	if cli.TerminalOf(null) != null || cli.TerminalOf(io.Discard) != nil {
+	if !cli.IsTerminal(null) || cli.IsTerminal(io.Discard) {
 		t.Error("a device is no terminal, or a writer is one")
 	}
 	if text := cli.Printable("漢\n" + strings.Repeat("x", 5000)); len([]rune(text)) != 301 || strings.ContainsFunc(text, unicode.IsControl) {

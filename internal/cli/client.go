@@ -18,12 +18,8 @@ import (
 	"poold/internal/captcha"
 )
 
-const (
-	// requestTime is the timeout of most requests. It is longer than every timeout of the daemon.
-	requestTime = time.Minute
-	// answerLimit is the maximum number of bytes that the client reads of an answer.
-	answerLimit = 512 << 20
-)
+// requestTime is the timeout of most requests. It is longer than every timeout of the daemon.
+const requestTime = time.Minute
 
 // Client sends requests to a running daemon.
 type Client struct {
@@ -108,7 +104,7 @@ func (d *Client) ask(ctx context.Context, method, path string, header http.Heade
 		return answer{}, fmt.Errorf("asking the daemon at --url or POOLD_URL: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return answer{}, fmt.Errorf("reading the daemon's answer: %w", err)
 	}

@@ -7,11 +7,9 @@ import (
 	"time"
 )
 
-const (
-	// mostLines is how many log lines wait for a slow reader of stderr. Further lines are dropped, because a request
-	// must not wait for the reader.
-	mostLines = 10_000
-)
+// mostLines is how many log lines wait for a slow reader of stderr. Further lines are dropped, because a request
+// must not wait for the reader.
+const mostLines = 10_000
 
 // LogWriter writes log lines in the background. It is safe for concurrent use.
 type LogWriter struct {

@@ -15,19 +15,19 @@ import (
 	"unicode"
 )
 
-// TerminalOf returns the terminal that w writes to, or nil if w is something else.
-func TerminalOf(w io.Writer) *os.File {
-	if file, ok := w.(*os.File); ok {
-		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return file
-		}
+// IsTerminal reports whether w writes to a terminal.
+func IsTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
 	}
-	return nil
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // Print prints a text, with a line end if it has none. On a terminal it replaces control characters.
 func (c *Console) Print(text string) error {
-	if TerminalOf(c.Stdout) != nil {
+	if IsTerminal(c.Stdout) {
 		text = PrintableLines(text)
 	}
 	if text != "" && !strings.HasSuffix(text, "\n") {
@@ -181,21 +181,11 @@ func summed(done string, names ...string) format {
 	}
 }
 
-// all formats all fields of an object, including its inner objects and lists.
-func all(_ string, of map[string]any) string { return align(pairs("", of)) }
-
-func pairs(path string, value any) (lines []string) {
-	switch value := value.(type) {
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(value)) {
-			lines = append(lines, pairs(strings.TrimPrefix(path+"."+name, "."), value[name])...)
-		}
-	case []any:
-		for i, each := range value {
-			lines = append(lines, pairs(fmt.Sprintf("%s.%d", path, i), each)...)
-		}
-	default:
-		lines = append(lines, Printable(path)+"\t"+cell(value))
+// all formats all fields of an object.
+func all(_ string, of map[string]any) string {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		lines = append(lines, Printable(name)+"\t"+cell(of[name]))
 	}
-	return lines
+	return align(lines)
 }

@@ -107,7 +107,7 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 	}
 	begun := time.Now()
 	base.Progress = func(share float64) {
-		if cli.TerminalOf(c.Stderr) != nil && time.Since(begun) > 2*time.Second {
+		if cli.IsTerminal(c.Stderr) && time.Since(begun) > 2*time.Second {
 			_, _ = fmt.Fprintf(c.Stderr, "%3.0f %%\r", 100*share)
 		}
 	}

@@ -48,8 +48,8 @@ const (
 		on conflict (kind, id) do nothing returning kind, id`
 
 	add = `insert into captcha_days as d (day, scope, name, owner, figure, n)
-			select day, scope, name, owner, figure, n from json_populate_recordset(null::captcha_days, $1::json)
-			order by day, scope, name, owner, figure
+			select day, scope, name, owner, figure, sum(n) from json_populate_recordset(null::captcha_days, $1::json)
+			group by day, scope, name, owner, figure order by day, scope, name, owner, figure
 		on conflict (day, scope, name, owner, figure) do update set n = d.n + excluded.n`
 )
 
@@ -68,40 +68,31 @@ func (s *Store) Append(ctx context.Context, rows []history.Row) error {
 		return cmp.Or(ctx.Err(), err)
 	}
 	return wrap("writing", s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
-		days := map[figure]int64{}
+		var days []figure
 		var kind, id string
 		if err := tx.Each(ctx, []any{&kind, &id}, func() {
 			for _, sum := range sums[kind+id] {
 				for name, n := range sum.Figures {
-					days[figure{sum.Day, sum.Scope, sum.Name, sum.Owner, name}] += n
+					days = append(days, figure{sum.Day, sum.Scope, sum.Name, sum.Owner, name, n})
 				}
 			}
 		}, insert, string(text), s.keep, s.keepAudit); err != nil || len(days) == 0 {
 			return err
 		}
-		var list []any
-		for f, n := range days {
-			list = append(list, struct {
-				figure
-				N int64 `json:"n"`
-			}{f, n})
-		}
-		text, err := json.Marshal(list)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, add, string(text))
+		text, _ := json.Marshal(days) // of texts and numbers: no error is possible
+		_, err := tx.Exec(ctx, add, string(text))
 		return err
 	}))
 }
 
-// figure is a key of captcha_days.
+// figure has the columns of captcha_days.
 type figure struct {
 	Day    string        `json:"day"`
 	Scope  history.Scope `json:"scope"`
 	Name   string        `json:"name"`
 	Owner  string        `json:"owner"`
 	Figure string        `json:"figure"`
+	N      int64         `json:"n"`
 }
 
 // fewTargets is the greatest number of targets of which a query reads a page each. With more targets it reads the rows
@@ -168,15 +159,14 @@ func (s *Store) Days(ctx context.Context, day time.Time) (list []history.Sum, er
 	date := day.UTC().Format(time.DateOnly)
 	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		var f figure
-		var n int64
 		list = nil
-		return tx.Each(ctx, []any{&f.Scope, &f.Name, &f.Owner, &f.Figure, &n}, func() {
+		return tx.Each(ctx, []any{&f.Scope, &f.Name, &f.Owner, &f.Figure, &f.N}, func() {
 			i := len(list) - 1
 			if i < 0 || list[i].Scope != f.Scope || list[i].Name != f.Name || list[i].Owner != f.Owner {
 				list = append(list, history.Sum{Day: date, Scope: f.Scope, Name: f.Name, Owner: f.Owner, Figures: history.Figures{}})
 				i++
 			}
-			list[i].Figures[f.Figure] = n
+			list[i].Figures[f.Figure] = f.N
 		}, `select scope, name, owner, figure, n from captcha_days where day = $1::date order by scope, name, owner`, date)
 	})
 	return list, wrap("reading", err)

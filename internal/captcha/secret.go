@@ -3,7 +3,6 @@ package captcha
 import (
 	"fmt"
 	"io"
-	"log/slog"
 )
 
 // redacted is the text that is printed in place of a secret.
@@ -19,9 +18,6 @@ func (s Secret) Reveal() string { return string(s) }
 
 // Format implements fmt.Formatter, so that no formatting verb prints the secret text.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.mask()) }
-
-// LogValue implements slog.LogValuer.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.mask()) }
 
 // MarshalText implements encoding.TextMarshaler. The JSON and YAML encoders call it too.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.mask()), nil }

@@ -190,7 +190,7 @@ func (a *answers) write(ctx context.Context, c *cli.Console, config string) erro
 		return c.Lookup(name)
 	}})
 	if err == nil {
-		err = create(config, text.String())
+		err = os.WriteFile(config, []byte(text.String()), 0o644) //nolint:gosec // G306: it holds no secret
 	}
 	if err != nil {
 		return fmt.Errorf("nothing was written: %w", err)
@@ -208,13 +208,4 @@ func (a *answers) write(ctx context.Context, c *cli.Console, config string) erro
 		return err
 	}
 	return checkLive(ctx, p, set, nil)
-}
-
-func create(path, text string) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // G302: it holds no secret
-	if err == nil {
-		_, err = file.WriteString(text)
-		err = errors.Join(err, file.Close())
-	}
-	return err
 }

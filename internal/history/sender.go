@@ -13,7 +13,6 @@ import (
 	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/purchase"
-	"poold/internal/redisdb"
 )
 
 const (
@@ -163,7 +162,7 @@ func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
 		batch = append(batch, row)
 	}
 	isDown := func(err error) bool {
-		return errors.Is(err, ErrDown) || errors.Is(err, redisdb.ErrDown) || err != nil && ctx.Err() != nil
+		return errors.Is(err, ErrDown) || err != nil && ctx.Err() != nil
 	}
 	err := s.to.Append(ctx, batch)
 	if err != nil && !isDown(err) { // the refused rows must not hold up the others

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -38,11 +37,7 @@ func (s *Store) Append(ctx context.Context, rows []history.Row) error {
 		if time.Since(r.At) >= keep {
 			continue
 		}
-		i, err := fieldsOf(r)
-		if err != nil {
-			return fmt.Errorf("writing the history: %w", err)
-		}
-		i.complete(r, keep)
+		i := itemOf(r, keep)
 		if r.Kind == history.KindActive {
 			active[r.ID] = i
 		} else {
@@ -187,19 +182,12 @@ func (i item) rename(from, to int) {
 	}
 }
 
-// fieldsOf returns the attributes that are read from the JSON of a row.
-func fieldsOf(r history.Row) (i item, err error) {
-	if err = json.Unmarshal(r.Text, &i); err != nil {
-		return nil, fmt.Errorf("the row %s is malformed: %w", r.ID, err)
-	}
+// itemOf returns the item of a row: the fields of its JSON without empty texts, the keys and the ttl.
+func itemOf(r history.Row, keep time.Duration) (i item) {
+	must(0, json.Unmarshal(r.Text, &i)) // history.Order.Row or history.Handout.Row has made it
 	if r.Kind != history.KindHandout {
 		i.rename(0, 1)
 	}
-	return i, nil
-}
-
-// complete adds the keys and the ttl of a row, and removes empty texts.
-func (i item) complete(r history.Row, keep time.Duration) {
 	maps.DeleteFunc(i, func(_ string, value any) bool { return value == "" })
 	i["ttl"] = r.At.Add(keep).Unix()
 	switch at := position(r.At, r.ID); r.Kind {
@@ -210,6 +198,7 @@ func (i item) complete(r history.Row, keep time.Duration) {
 	case history.KindOrder:
 		i["PK"], i["SK"], i["GSI1PK"], i["GSI1SK"] = "SOLVE#"+r.ID, "META", "STATUS#"+string(r.Status), at
 	}
+	return i
 }
 
 // position is the place of a row in a list. Positions sort as a Find sorts rows.

@@ -35,12 +35,8 @@ const (
 // address. With keys, any host:port is allowed; without keys, only a loopback address.
 func ListenFault(listen string, keys int) string {
 	host, port, err := net.SplitHostPort(listen)
-	return first(fault{err != nil || !isPort(port), badListen}, fault{keys == 0 && !isLoopback(host), openWithoutKeys})
-}
-
-func isPort(port string) bool {
-	n, err := strconv.Atoi(port)
-	return err == nil && isDigits(port) && n <= 65535
+	_, invalid := strconv.ParseUint(port, 10, 16)
+	return first(fault{err != nil || invalid != nil, badListen}, fault{keys == 0 && !isLoopback(host), openWithoutKeys})
 }
 
 // isLoopback reports whether a host is reachable only from this machine. It returns false for an

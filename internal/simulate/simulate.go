@@ -145,7 +145,7 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 
 func (s *simulation) base(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) (base policy.Simulation, err error) {
 	base = policy.Simulation{Solves: s.solves, Concurrency: s.concurrency, Seed: s.seed}
-	if base.Params, err = s.fill(ctx, c, flags); err != nil {
+	if base.Params, err = s.fill(c, flags); err != nil {
 		return base, err
 	}
 	if err := s.validate(); err != nil {
@@ -163,7 +163,7 @@ func (s *simulation) base(ctx context.Context, c *cli.Console, flags *pflag.Flag
 
 // fill takes the settings from the target, if one is given, and then from the flags. It returns the parameters of the
 // policy.
-func (s *simulation) fill(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) (policy.Params, error) {
+func (s *simulation) fill(c *cli.Console, flags *pflag.FlagSet) (policy.Params, error) {
 	given := map[string]string{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = f.Value.String() })
 	t := targets.Target{Lifetime: 120 * time.Second, Margin: 40 * time.Second, Refill: targets.RefillFixed,

@@ -118,12 +118,6 @@ func (m *Metrics) scraper(from *status.Collector) http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, state}, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes})
 }
 
-// scrape is GET /metrics.
-func (s *Server) scrape(c *Context) error {
-	s.scrapes.ServeHTTP(c.Response(), c.Request())
-	return nil
-}
-
 // solved is the outcome of an order that brought a token.
 const solved = "solved"
 

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	_ "net/http/pprof" //nolint:gosec // G108: only requests with the scope admin reach http.DefaultServeMux
 	"time"
 
 	"poold/internal/purchase"
@@ -54,10 +53,4 @@ func (s *Server) callback(c *Context) error {
 		return err
 	}
 	return c.String(http.StatusOK, "")
-}
-
-// profile serves the profiles of the daemon, which package net/http/pprof adds to http.DefaultServeMux.
-func (s *Server) profile(c *Context) error {
-	http.DefaultServeMux.ServeHTTP(c.Response(), c.Request())
-	return nil
 }

@@ -102,22 +102,20 @@ func whole(name string, maximum int, into *int) Param {
 func moment(name string, into *time.Time) Param {
 	return Param{
 		Name: name, Want: "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999",
-		Set: func(text string) (ok bool) { *into, ok = readMoment(text); return ok },
+		Set: func(text string) (ok bool) {
+			if *into, ok = readDay(text); ok {
+				return true
+			}
+			at, err := time.Parse(time.RFC3339, text)
+			*into = at.UTC()
+			return err == nil && storable(*into)
+		},
 	}
 }
 
 // oneOf returns a parameter that is one of the given texts.
 func oneOf(name, want string, into *string, allowed ...string) Param {
 	return Param{Name: name, Want: want, Set: func(text string) bool { *into = text; return slices.Contains(allowed, text) }}
-}
-
-// readMoment parses a day or a time.
-func readMoment(text string) (time.Time, bool) {
-	if day, ok := readDay(text); ok {
-		return day, true
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	return at.UTC(), err == nil && storable(at.UTC())
 }
 
 func readDay(text string) (time.Time, bool) {

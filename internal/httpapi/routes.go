@@ -3,6 +3,7 @@ package httpapi
 import (
 	"io"
 	"net/http"
+	_ "net/http/pprof" //nolint:gosec // G108: only requests with the scope admin reach http.DefaultServeMux
 	"slices"
 	"strings"
 
@@ -41,6 +42,7 @@ var (
 
 func (s *Server) routes() []route {
 	legacy, tasks := s.serveClient(readLegacy), s.serveClient(readTasks)
+	profile := serve(http.DefaultServeMux) // package net/http/pprof adds the profiles
 	table := []route{
 		{methods: either, path: "/pool/:target/token", scope: targets.ScopeToken, handle: s.take},
 		{methods: posting, path: "/pool/:target/token/:id/report", scope: targets.ScopeToken, handle: s.ReceiveReport, body: true},
@@ -58,7 +60,7 @@ func (s *Server) routes() []route {
 		{methods: reading, path: "/status.svg", handle: pageFile},
 		{methods: reading, path: "/htmx.js", handle: pageFile},
 		{methods: reading, path: "/openapi.yaml", handle: describe},
-		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, handle: s.scrape, whole: true},
+		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, handle: serve(s.Metrics.scraper(s.Status)), whole: true},
 		{methods: posting, path: "/providers/:provider/probe", scope: targets.ScopeAdmin, handle: s.probe, whole: true},
 		{methods: posting, path: "/-/reload", scope: targets.ScopeAdmin, handle: s.reload, whole: true},
 		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, handle: s.deadLetters, whole: true},
@@ -77,8 +79,8 @@ func (s *Server) routes() []route {
 		{methods: either, path: "/res.php", handle: legacy, body: true},
 		// Callbacks have a secret instead of a key, and may have any Host, because solving services know no host name.
 		{methods: either, path: "/callback/:provider/:order/:secret", handle: s.callback, open: true, body: true},
-		{methods: reading, path: "/debug/pprof/", scope: targets.ScopeAdmin, handle: s.profile, whole: true},
-		{methods: reading, path: "/debug/pprof/:profile", scope: targets.ScopeAdmin, handle: s.profile, whole: true},
+		{methods: reading, path: "/debug/pprof/", scope: targets.ScopeAdmin, handle: profile, whole: true},
+		{methods: reading, path: "/debug/pprof/:profile", scope: targets.ScopeAdmin, handle: profile, whole: true},
 		{methods: reading, path: "/healthz", handle: s.alive, open: true},
 		{methods: reading, path: "/readyz", handle: s.ready, open: true},
 	}
@@ -110,6 +112,14 @@ func (s *Server) router() http.Handler {
 		}
 	}
 	return e
+}
+
+// serve returns a handler that passes the request to a handler of net/http.
+func serve(h http.Handler) Handler {
+	return func(c *Context) error {
+		h.ServeHTTP(c.Response(), c.Request())
+		return nil
+	}
 }
 
 // describe is GET /openapi.yaml: the description of the API. The description contains no data of the

@@ -48,7 +48,7 @@ var (
 // routes refuse the request, with the listed status, and a refused request does not reach the stock.
 func TestEachRouteRefusesExactly(t *testing.T) {
 	var all []string
-	for _, rt := range new(Server).routes() {
+	for _, rt := range quietServer(t).routes() {
 		all = append(all, rt.path)
 	}
 	but := func(others ...[]string) []string {
@@ -98,7 +98,7 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 	for kind, set := range map[string]*targets.Set{"keyless": sampleSet(), "keyed": sampleSet(keys...)} {
 		d := start(t, set, nil, nil)
 		for name, c := range map[string]map[string]request{"keyless": keyless, "keyed": keyed}[kind] {
-			for _, rt := range new(Server).routes() {
+			for _, rt := range quietServer(t).routes() {
 				want := 0
 				for status, paths := range c.refused {
 					if slices.Contains(paths, rt.path) {

@@ -120,7 +120,6 @@ type Server struct {
 	wrongLogged func(address string) bool // log lines about wrong keys
 	refusals    func(caller string) bool  // log lines about refused calls of clients
 	looks       singleflight.Group
-	scrapes     http.Handler
 	handler     http.Handler
 	stopping    atomic.Bool
 
@@ -133,7 +132,7 @@ func New(d Deps) *Server {
 	s := &Server{
 		Deps: d, pictures: make(Pictures, mostPictures), strangers: make(Pictures, mostStrangers),
 		wrongKeys: perSender(triesAMinute, RetryWrong), wrongLogged: perSender(1, time.Minute),
-		refusals: perSender(1, refusalEvery), scrapes: d.Metrics.scraper(d.Status), current: new(Access),
+		refusals: perSender(1, refusalEvery), current: new(Access),
 	}
 	s.handler = s.router()
 	return s

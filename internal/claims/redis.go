@@ -60,21 +60,14 @@ func (s redisStore) Swap(ctx context.Context, key captcha.ID, version int64, to 
 
 func (s redisStore) channel() string { return s.db.Prefix + ":wake" }
 
-// listenAgain is the interval at which Listen repeats the SUBSCRIBE, which Redis may have denied until now.
-const listenAgain = time.Minute
-
 // Listen implements Store. A message that is sent without a connection is lost.
 func (s redisStore) Listen(ctx context.Context, wake func(captcha.ID)) error {
 	messages := s.db.Slow.Subscribe(ctx, s.channel())
 	defer func() { _ = messages.Close() }()
-	again := time.NewTicker(listenAgain)
-	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-again.C:
-			_ = messages.Subscribe(ctx, s.channel())
 		case message, open := <-messages.Channel():
 			if !open {
 				return nil

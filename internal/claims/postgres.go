@@ -54,7 +54,8 @@ func (s *postgresStore) Swap(ctx context.Context, key captcha.ID, version int64,
 		if err != nil || !ok || !to.Wake {
 			return err
 		}
-		return tx.Notify(ctx, channel, row)
+		_, err = tx.Exec(ctx, "select pg_notify($1, $2)", channel, row) // sent by the commit
+		return err
 	})
 	return ok && err == nil, down(err)
 }

@@ -140,10 +140,3 @@ func (t Tx) Each(ctx context.Context, into []any, row func(), sql string, args .
 func (t Tx) First(ctx context.Context, into []any, sql string, args ...any) error {
 	return translate(t.tx.QueryRow(ctx, sql, args...).Scan(into...))
 }
-
-// Notify sends a notification to all replicas that listen on the channel. The server sends the
-// notification when the transaction commits.
-func (t Tx) Notify(ctx context.Context, channel, payload string) error {
-	_, err := t.Exec(ctx, "select pg_notify($1, $2)", channel, payload)
-	return err
-}

@@ -29,11 +29,8 @@ const (
 // FromShared is the source of a token that another request got, too.
 const FromShared pool.Source = "shared"
 
-// Share names the claim of requests that share a solve.
-type Share struct {
-	Key              captcha.ID
-	Sitekey, Pageurl string // for operators who read the table in PostgreSQL
-}
+// Share names the claim of requests that share a solve, without the solve.
+type Share = claims.Entry
 
 // share is a claim that callers of this replica wait for. A caller enters the claim when it comes; later one caller at
 // a time enters it for all. The mu of Service guards the fields.
@@ -165,9 +162,9 @@ func (s *Service) turn(sh *share, isNew bool) (changed <-chan struct{}, ended cl
 // enter enters the claim of a share. The claim has no state if the store does not answer for a while.
 func (s *Service) enter(ctx context.Context, sh *share, r Request, solve string) (claims.Claim, error) {
 	// Otherwise a caller that hangs up now could leave the claim without a holder.
-	claim, err := s.Claims.Enter(context.WithoutCancel(ctx), claims.Entry{
-		Key: r.Share.Key, Solve: solve, Sitekey: r.Share.Sitekey, Pageurl: r.Share.Pageurl,
-	})
+	entry := *r.Share
+	entry.Solve = solve
+	claim, err := s.Claims.Enter(context.WithoutCancel(ctx), entry)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

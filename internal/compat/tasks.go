@@ -38,15 +38,8 @@ type Task struct {
 
 // Terms describes how a task takes its token.
 type Terms struct {
-	// Call has the terms of the take: ID, Margin, MostTickets, Row, Rate. Tasks sets its other fields.
-	Call pool.Call
-	// Guest is the purchase for an identity without a target, as in solve.Request; nil = a target.
-	Guest *solve.Spec
-	// Rate limits the requests for all guests.
-	Rate pool.Rate
-	// Out reports that a target has neither tokens nor orders, and that nothing can be bought for it now. nil =
-	// never.
-	Out func(ctx context.Context) bool
+	// Request has the take and the purchase. Tasks sets the name and the wait of its Call, and shares nothing.
+	solve.Request
 	// Hold reserves the memory of a large picture until release is called; nil = there is none.
 	Hold func() (release func(), err error)
 }
@@ -188,7 +181,7 @@ func newNumber() string {
 
 // call returns the call of a task.
 func (on *Terms) call() pool.Call {
-	call := on.Call
+	call := *on.Call
 	call.Task, call.Wait, call.Fingerprint, call.Nonce = true, 0, "", ""
 	call.MostTickets = max(1, call.MostTickets/2) // abandoned tasks leave room for callers that wait
 	return call

@@ -75,14 +75,15 @@ func (s *side) pollAs(ctx context.Context, number, caller string) string {
 func after(d time.Duration) { time.Sleep(d) }
 
 func guestTerms(spec *solve.Spec) Terms {
-	return Terms{Call: pool.Call{ID: spec.ID, Margin: spec.Margin, MostTickets: solve.MostWaiting}, Guest: spec}
+	call := pool.Call{ID: spec.ID, Margin: spec.Margin, MostTickets: solve.MostWaiting}
+	return Terms{Request: solve.Request{Call: &call, Guest: spec}}
 }
 
 func targetTerms(w *solvetest.World, depth int) Terms {
 	spec := *solvetest.GuestSpec(page)
 	spec.ID, spec.Guest, spec.Depth, spec.Budgets = spec.Identity.ID(), false, depth, nil
 	w.Target(spec)
-	return Terms{Call: pool.Call{ID: spec.ID, Margin: spec.Margin, MostTickets: 8}}
+	return Terms{Request: solve.Request{Call: &pool.Call{ID: spec.ID, Margin: spec.Margin, MostTickets: 8}}}
 }
 
 var stories = []struct {
@@ -96,7 +97,7 @@ var stories = []struct {
 	{
 		name: "a pooled task takes its token at the first poll, and every replica repeats it while it lives", depth: 0, sold: 1, counts: "1 0 1 0 0",
 		play: func(w *solvetest.World, a, b *side) {
-			ctx, call := context.Background(), a.terms.Call
+			ctx, call := context.Background(), *a.terms.Call
 			call.Name, call.Wait = "someone", time.Second
 			_, _ = a.Pool.Take(ctx, &call)
 			after(10 * time.Second) // a token is ready
@@ -242,7 +243,7 @@ var stories = []struct {
 			for range 5 {
 				a.submit()
 			}
-			call := b.terms.Call
+			call := *b.terms.Call
 			call.Name, call.Wait = "someone", time.Second
 			_, err := b.Pool.Take(context.Background(), &call)
 			b.heard = append(b.heard, err.Error())

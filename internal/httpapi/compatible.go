@@ -243,7 +243,7 @@ func (s *Server) submitGuest(c *Context, o wire.Order) (compat.Terms, error) {
 		}
 		return compat.Terms{}, noTarget(c, o.Identity, err.Error())
 	}
-	return s.guestTerms(c, asked), nil
+	return compat.Terms{Request: s.ofGuest(c, asked)}, nil
 }
 
 // pollTerms returns the current terms of a task: a reload may have changed the terms since the
@@ -260,20 +260,11 @@ func (s *Server) pollTerms(c *Context, task compat.Task) (compat.Terms, error) {
 	c.Target = t
 	asked := targets.SolveRequest{Identity: task.Parameters}
 	asked.Identity.Type = task.Type
-	return s.guestTerms(c, asked), nil
+	return compat.Terms{Request: s.ofGuest(c, asked)}, nil
 }
 
 // targetTerms returns the terms of a target. An earlier task waits while an order is in flight, which may be for it.
 func (s *Server) targetTerms(c *Context, t *targets.Target) compat.Terms {
 	c.Target = t
-	terms := compat.Terms{Call: CallFor(t), Out: func(ctx context.Context) bool { return s.IsOut(ctx, t, true) }}
-	terms.Call.Row, terms.Call.Budget = s.Row(c, "", false), c.Caller.limits()
-	return terms
-}
-
-// guestTerms returns the terms of a guest.
-func (s *Server) guestTerms(c *Context, asked targets.SolveRequest) (terms compat.Terms) {
-	terms.Call, terms.Guest, terms.Rate = GuestOf(c.Access.Set, asked)
-	terms.Call.Row, terms.Call.Budget = s.Row(c, ImageOf(&asked), true), c.Caller.limits()
-	return terms
+	return compat.Terms{Request: s.ofTarget(c, t, "", false)}
 }

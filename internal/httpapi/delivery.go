@@ -45,8 +45,17 @@ func ImageOf(asked *targets.SolveRequest) string {
 	return fmt.Sprintf("sha256:%s, %d bytes", asked.Identity.Picture.SHA256, len(asked.Image))
 }
 
-// GuestOf returns the call and the order of a guest: an identity without a target.
-func GuestOf(set *targets.Set, asked targets.SolveRequest) (pool.Call, *solve.Spec, pool.Rate) {
+// ofTarget returns the request of a caller for a token of a target. Its call lacks a name and a wait. If buys is true, a
+// token for which the caller waits is bought for it.
+func (s *Server) ofTarget(c *Context, t *targets.Target, image string, buys bool) solve.Request {
+	call := CallFor(t)
+	call.Row, call.Budget = s.Row(c, image, buys), c.Caller.limits()
+	return solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsOut(ctx, t, true) }}
+}
+
+// ofGuest returns the request of a caller for a token of a guest: an identity without a target. Its call lacks a name.
+func (s *Server) ofGuest(c *Context, asked targets.SolveRequest) solve.Request {
+	set := c.Access.Set
 	lifetime, margin := set.Life(asked.Identity.Type)
 	spec := &solve.Spec{
 		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: pool.Guest(asked.Identity.ID()),
@@ -59,7 +68,11 @@ func GuestOf(set *targets.Set, asked targets.SolveRequest) (pool.Call, *solve.Sp
 	}
 	var rate pool.Rate
 	rate.Count, rate.Per = wholeRate(set.Solve.Rate)
-	return pool.Call{ID: spec.ID, Margin: margin, MostTickets: solve.MostWaiting, Wait: asked.Timeout}, spec, rate
+	call := pool.Call{
+		ID: spec.ID, Margin: margin, MostTickets: solve.MostWaiting, Wait: asked.Timeout,
+		Row: s.Row(c, ImageOf(&asked), true), Budget: c.Caller.limits(),
+	}
+	return solve.Request{Call: &call, Guest: spec, Rate: rate}
 }
 
 // Handout is a token that is being sent to its caller.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 
 	"poold/internal/captcha"
@@ -78,16 +77,14 @@ func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request s
 	if err != nil {
 		return request, err
 	}
-	var call pool.Call
 	if t := c.Target; t != nil {
-		call = CallFor(t)
-		call.MostTickets, call.Wait = max(call.MostTickets, solve.MostWaiting), asked.Timeout
-		request.Out = func(ctx context.Context) bool { return s.IsOut(ctx, t, true) }
+		request = s.ofTarget(c, t, ImageOf(&asked), true)
+		request.Call.MostTickets, request.Call.Wait = max(request.Call.MostTickets, solve.MostWaiting), asked.Timeout
 		if s.IsHeld(c.Ctx(), t) {
-			call.Wait = 0
+			request.Call.Wait = 0
 		}
 	} else {
-		call, request.Guest, request.Rate = GuestOf(c.Access.Set, asked)
+		request = s.ofGuest(c, asked)
 	}
 	if id := asked.Identity; asked.Dedup == targets.DedupIdentity {
 		if key != "" {
@@ -96,13 +93,11 @@ func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request s
 		if !asked.DedupProxy { // requests with different proxies share a solve
 			id.Proxy, id.ProxyType = "", ""
 		}
-		if call.Wait > 0 {
+		if request.Call.Wait > 0 {
 			request.Share = &solve.Share{Key: id.ID(), Sitekey: id.Sitekey, Pageurl: id.Pageurl}
 		}
 	}
-	call.Row, call.Budget = s.Row(c, ImageOf(&asked), true), c.Caller.limits()
-	solve.Identify(&call, c.Caller.StableName, key)
-	request.Call = &call
+	solve.Identify(request.Call, c.Caller.StableName, key)
 	return request, nil
 }
 

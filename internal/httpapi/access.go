@@ -38,7 +38,8 @@ type limit struct {
 // have the same StableName and share a limiter. A caller of the Access old with an unchanged name and rate keeps its
 // limiter, so that a reload does not refill the burst.
 func NewAccess(set *targets.Set, old *Access) *Access {
-	a := &Access{Set: set, Targets: map[string]*targets.Target{}, ByID: map[captcha.ID]*targets.Target{}, limiters: map[limit]*rate.Limiter{}}
+	a := &Access{Set: set, limiters: map[limit]*rate.Limiter{}}
+	a.Targets, a.ByID = map[string]*targets.Target{}, map[captcha.ID]*targets.Target{}
 	for i := range set.Targets {
 		t := &set.Targets[i]
 		a.Targets[t.Name], a.ByID[t.ID] = t, t

@@ -45,8 +45,8 @@ func ImageOf(asked *targets.SolveRequest) string {
 	return fmt.Sprintf("sha256:%s, %d bytes", asked.Identity.Picture.SHA256, len(asked.Image))
 }
 
-// ofTarget returns the request of a caller for a token of a target. Its call lacks a name and a wait. If buys is true, a
-// token for which the caller waits is bought for it.
+// ofTarget returns the request of a caller for a token of a target. Its call lacks a name and a wait. If buys is
+// true, a token for which the caller waits is bought for it.
 func (s *Server) ofTarget(c *Context, t *targets.Target, image string, buys bool) solve.Request {
 	call := CallFor(t)
 	call.Row, call.Budget = s.Row(c, image, buys), c.Caller.limits()
@@ -188,7 +188,8 @@ func (s *Server) IsHeld(ctx context.Context, t *targets.Target) bool {
 func isHeld(now refill.Status) bool { return now.State == refill.Refused || now.State == refill.Paused }
 
 // IsOut reports whether a target has neither tokens nor orders, and nothing can be bought for it now, so that no
-// caller waits for a token that cannot be bought. The reason is a pause, a refusal or a budget, or with outages an outage.
+// caller waits for a token that cannot be bought. The reason is a pause, a refusal or a budget, or with outages an
+// outage.
 func (s *Server) IsOut(ctx context.Context, t *targets.Target, outages bool) bool {
 	c, err := s.Look(ctx, t)
 	if err != nil || c.Fresh+c.Orders > 0 {

@@ -39,16 +39,17 @@ func (s *Server) take(c *Context) error {
 	if buys {
 		get, outages = s.Solver.Take, true
 	}
-	token, err := get(c.Ctx(), solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsOut(ctx, c.Target, outages) }})
+	out := func(ctx context.Context) bool { return s.IsOut(ctx, c.Target, outages) }
+	token, err := get(c.Ctx(), solve.Request{Call: &call, Out: out})
 	if err != nil {
 		return err
 	}
-	out := Handout{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName), Kind: c.Target.Identity.Type}
+	handout := Handout{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName), Kind: c.Target.Identity.Type}
 	if err := s.recheck(c); err != nil {
-		s.ReturnToken(&out)
+		s.ReturnToken(&handout)
 		return err
 	}
-	return s.Deliver(c, &out)
+	return s.Deliver(c, &handout)
 }
 
 // readCall converts query and headers to a call. The second result is true if `on_empty: solve` applies: the ticket of

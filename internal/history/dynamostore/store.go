@@ -79,7 +79,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 		return c, err
 	})
-	s := &Store{transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit, IdleConnTimeout: time.Minute}, table: o.Table}
+	s := &Store{table: o.Table}
+	s.transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit, IdleConnTimeout: time.Minute}
 	s.keep = map[history.Kind]time.Duration{history.KindOrder: o.Keep, history.KindHandout: cmp.Or(o.KeepAudit, o.Keep)}
 	s.transport.MaxIdleConnsPerHost = mostConcurrent
 	if o.Active {

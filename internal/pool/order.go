@@ -164,8 +164,8 @@ var end = newScript("end", `
 -- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 id 5 born (ms after it was
 --      placed) 6 lifetime_ms 7 margin_ms 8 provider|price|extra|text 9 row ('' = no sink) 10 reason
 --      11 answer for a waiting caller: '' or refused (0, 1)|text 12 lead_ms 13 task 14 price (-1 = unknown)
---      15 account 16 costs although it failed (1, 0) 17 type ('' = no provider is compared with this one),
---      then the scope of each budget in money
+--      15 account 16 costs although it failed (1, 0) 17 type ('' = no provider is compared with this one)
+--      18 number of other providers that may get the next order, then the scope of each budget in money
 -- Reply {how, next identity of wants, 1: a decision is due soon}; how may be gone, or other: another replica owns the order
 local order, how, id = ARGV[1], ARGV[3], ARGV[4]
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
@@ -183,14 +183,17 @@ if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: 
 local costs = how == 'solved' or how == 'lost' or ARGV[16] == '1'
 if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
-  for i = 18, #ARGV do charge(ARGV[i], o[3], -micros(ARGV[14])) end -- on the day of its placing
+  for i = 19, #ARGV do charge(ARGV[i], o[3], -micros(ARGV[14])) end -- on the day of its placing
 end
+-- A refusal of the parameters is disproved by an order that was placed later, and was solved or failed otherwise.
+local was = redis.call('HMGET', KEYS[8], 'kind', 'since')
+local stays = was[1] == 'hopeless' and tonumber(o[3]) <= tonumber(was[2] or 0)
 local reason, quiet = ARGV[10], false -- a token that comes as expected, beside others, needs no decision
 if how == 'solved' then
   local born = math.min(now, o[3] + ARGV[5])
   local dies, provider = born + ARGV[6], string.match(ARGV[8], '^[^|]*')
   if not redis.call('SET', KEYS[12], order, 'NX', 'PX', math.max(1, dies - now)) then
-    how, reason = 'repeated', 'the service sold this token before'
+    how, reason = 'repeated', 'provider ' .. ARGV[15] .. ' sold this token before'
     count(id, 'failed', 1)
   else
     count(id, 'solved', 1)
@@ -200,7 +203,7 @@ if how == 'solved' then
       count(id, 'expired', 1)
     else
       quiet = redis.call('EXISTS', KEYS[8]) == 0
-      if not quiet then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
+      if not quiet and not stays then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
       redis.call('SET', KEYS[13], string.format('%.0f|', born) .. ARGV[8], 'PX', dies - now + 60000)
       local sale = table.concat({id, provider, ARGV[13], string.format('%.0f', born), ARGV[17]}, '|')
       redis.call('SET', KEYS[14], sale, 'PX', dies - now + 900000)
@@ -217,6 +220,9 @@ if ARGV[17] ~= '' and how ~= 'hopeless' and how ~= 'busy' and how ~= 'fault' and
   local good = (how == 'solved' or how == 'expired') and 1 or 0
   outcome(ARGV[15], ARGV[17], 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
     ['order:leads'] = good * ARGV[12], ['order:squares'] = good * ARGV[12] ^ 2})
+end
+if was[1] == 'hopeless' and not stays and string.find('failed repeated expired', how, 1, true) then
+  redis.call('HDEL', KEYS[8], 'kind', 'since', 'every', 'next')
 end
 -- brake counts towards a brake, which begins at the count 'from'. The end of a probe doubles its interval. After 15
 -- orders, the next one of an identity waits until the brake is a minute old.
@@ -235,7 +241,22 @@ local function brake(key, weight, from, every, most)
   end
   if redis.call('HEXISTS', key, 'paused') == 0 then redis.call('PEXPIRE', key, 86400000) end
 end
-if how == 'hopeless' then brake(KEYS[8], 8, 1, 60000, 3600000)
+local spread = false -- another provider may take what this one refuses: no brake, but the orders avoid this one
+if how == 'hopeless' and ARGV[18] ~= '0' then
+  local avoid, avoided = 'avoid:' .. ARGV[15], 1
+  local ends = tonumber(redis.call('HGET', KEYS[8], avoid) or 0)
+  for _, name in ipairs(redis.call('HKEYS', KEYS[8])) do
+    if name ~= avoid and string.sub(name, 1, 6) == 'avoid:' and tonumber(redis.call('HGET', KEYS[8], name)) > now then
+      avoided = avoided + 1
+    end
+  end
+  spread = avoided <= tonumber(ARGV[18]) and (ends <= now or tonumber(o[3]) <= ends - 600000)
+  if ends <= now then redis.call('HSET', KEYS[8], avoid, now + 600000) end
+  redis.call('HSET', KEYS[8], 'reason', reason)
+end
+if spread then
+  if redis.call('HEXISTS', KEYS[8], 'paused') == 0 then redis.call('PEXPIRE', KEYS[8], 86400000) end
+elseif how == 'hopeless' then brake(KEYS[8], 8, 1, 60000, 3600000)
 elseif how == 'refused' then
   brake(KEYS[8], 3, 8, 5000, 5000)
   brake(KEYS[7], 1, 20, 5000, 5000)
@@ -245,7 +266,7 @@ end
 if how ~= 'solved' and how ~= 'stopped' and how ~= 'busy' then
   keep('@stats:' .. ledger(id), 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
 end
-if ARGV[11] ~= '' and how ~= 'solved' and how ~= 'expired' then -- a caller learns it whom no other order serves
+if ARGV[11] ~= '' and how ~= 'solved' and how ~= 'expired' and not spread then -- a caller learns it whom no other order serves
   local tickets = redis.call('ZRANGE', KEYS[6], 0, 999)
   local n = how == 'hopeless' and #tickets or math.min(1, #tickets - redis.call('LLEN', KEYS[5]) - redis.call('ZCARD', KEYS[4]))
   for i = 1, n do fail(id, tickets[i], ARGV[11]) end
@@ -455,7 +476,8 @@ type End struct {
 	Lifetime, Margin time.Duration
 	Lead             time.Duration // 0 = not counted
 
-	Type captcha.Type // by which the provider is compared with others; "" = there is no other
+	Type   captcha.Type // by which the provider is compared with others; "" = there is no other
+	Others int          // other providers that may get the next order of the identity
 
 	Reason string // for another end
 	Costs  bool   // the service charges for a failed order, or may still solve its task
@@ -485,7 +507,7 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 		p.key("value", o.ID, fingerprint(value)), p.key("token", o.Name), p.key("sale", o.Name)}
 	args := []any{o.Name, owner, string(e.How), string(o.ID), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
 		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account, bit(e.Costs),
-		string(e.Type)}
+		string(e.Type), e.Others}
 	for _, b := range o.Budgets {
 		keys = append(keys, p.key("spend", b.Scope))
 		if b.HasMoney() {

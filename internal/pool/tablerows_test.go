@@ -369,6 +369,12 @@ var tables = map[string][]row{
 		{name: "an order placed before the brake doubles nothing", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995\n", call: ended(how(Hopeless))},
 		{name: "the interval has an end", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-90000 count 8 every 3000000 next now-1\n", call: ended(how(Hopeless))},
 		{name: "a failure leaves the brake of refused parameters", given: anOrder + "HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(how(Failed))},
+		{name: "an order placed before a refusal does not disprove it", given: anOrder +
+			"HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(nil)},
+		{name: "a token of a later order does", given: anOrder +
+			"HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(nil)},
+		{name: "so does another failure of a later order", given: anOrder +
+			"HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(how(Failed))},
 		{name: "no slot at the service", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Busy))},
 		{name: "a fault of the account brakes elsewhere", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Fault))},
 		{name: "a refused order gives its price back, on the day of its placing", given: "HSET order:o owner r1 state s placed now-11046000\nHSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
@@ -386,6 +392,16 @@ var tables = map[string][]row{
 		{name: "sums do not grow if Redis' clock went back", given: anOrder + "HSET outcomes:main:turnstile at now+9000 recent 7\n", call: ended(how(Lost), compared)},
 		{name: "a late token is a solved order", given: anOrder, call: ended(compared, func(e *End) { e.Lifetime = 11 * time.Second })},
 		{name: "a compared provider is avoided after it refused the parameters", given: anOrder, call: ended(how(Hopeless), compared)},
+		{name: "while another provider is left, this is no brake, and no caller learns it",
+			given: anOrder + "ZADD tickets:A 1 1000|r1|x\n", call: ended(how(Hopeless), compared, oneOther, answers(true))},
+		{name: "nor if other orders were under way", given: anOrder + "HSET brake:A avoid:main now+599999\n",
+			call: ended(how(Hopeless), compared, oneOther)},
+		{name: "a provider that is asked again brakes", given: anOrder + "HSET brake:A avoid:main now+9\n",
+			call: ended(how(Hopeless), compared, oneOther)},
+		{name: "so does the last one", given: anOrder + "HSET brake:A avoid:other now+9\n",
+			call: ended(how(Hopeless), compared, oneOther)},
+		{name: "an avoidance that is over does not count", given: anOrder + "HSET brake:A avoid:other now-9 avoid:main now-9\n",
+			call: ended(how(Hopeless), compared, oneOther)},
 		{name: "so is one whose orders begin a brake", given: anOrder + "HSET brake:A count 7 kind failed\n", call: ended(how(Failed), compared)},
 		{name: "no slot: a second later the next order", given: anOrder, call: ended(how(Busy))},
 		{name: "no slot hides no fault of the account", given: anOrder + "HSET brake:k kind account reason money since now-9 every 60000 next now+60000\n", call: ended(how(Busy))},
@@ -485,6 +501,9 @@ const anOrder = "HSET order:o id A account main owner r1 state b placed now-1000
 const someSums = "HSET outcomes:main:turnstile at now-3600000 recent 10 order:ended 10 order:solved 10 order:leads 90000 report:accepted:x 10 report:rejected:x 2\n"
 
 func compared(e *End) { e.Type = captcha.Turnstile }
+
+// oneOther says that another provider may get the next order.
+func oneOther(e *End) { e.Others = 1 }
 
 // aTask is the unfinished task c of the caller qa.
 var aTask = "HSET record:c nonce n caller qa id A type turnstile made now-7000\nZADD tasks:" + fingerprint("qa") + " now-7000 c\n"

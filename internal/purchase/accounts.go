@@ -192,9 +192,6 @@ func (as *accounts) list() []*account {
 	return slices.Clone(as.listed)
 }
 
-// several reports whether the file has several providers, whose outcomes are compared.
-func (as *accounts) several() bool { return len(as.list()) > 1 }
-
 // Pace returns the poll times of the first provider. Without a provider they are 0.
 func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	if list := b.accounts.list(); len(list) > 0 {

@@ -15,6 +15,7 @@ import (
 	"poold/internal/crash"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/refill/choice"
 )
 
 const (
@@ -223,8 +224,11 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	if expires := n.solution.Expires; !expires.IsZero() {
 		end.Lifetime = min(end.Lifetime, expires.Sub(o.at.Add(n.born)))
 	}
-	if b.accounts.several() {
+	if n := len(b.accounts.list()); n > 1 {
 		end.Type = f.Identity.Type
+		if f.Choice != choice.Ordered && f.Choice != choice.Probe {
+			end.Others = n - 1
+		}
 	}
 	if f.Guest && e.answers {
 		end.Answer = &pool.FailedError{Refused: e.how == pool.Hopeless, Reason: reason}
@@ -241,7 +245,10 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	case pool.Gone, pool.Other, string(pool.Stopped):
 		return how, nil
 	case pool.Repeated:
-		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "task", f.Task)
+		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "order", f.Order, "task", f.Task)
+	case string(pool.Lost):
+		b.c.Log.Info("an order is lost: its outcome is unknown, and its price counts",
+			"target", f.Target, "provider", f.Provider, "order", f.Order, "task", f.Task)
 	}
 	f.Outcome = pool.How(how)
 	if n.trigger == solved {

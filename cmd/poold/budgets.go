@@ -8,6 +8,7 @@ import (
 	"poold/internal/history"
 	"poold/internal/pool"
 	"poold/internal/refill"
+	"poold/internal/targets"
 )
 
 // countAgain counts the orders of the last day in the budgets again after Redis has lost its data, as far as the
@@ -18,6 +19,9 @@ func (d *daemon) countAgain(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-d.lost:
+			if backend := d.file.Current().History.Backend; backend == targets.HistoryRedis || backend == targets.HistoryNone {
+				continue // a history in Redis is lost, too
+			}
 			if err := d.countHistory(ctx, history.MostLimit); err != nil {
 				d.log.Warn("the budgets lack the last day's orders: the history cannot be read", "err", err)
 			} else {

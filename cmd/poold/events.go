@@ -20,12 +20,8 @@ import (
 // bySignal is the actor of a reload on SIGHUP.
 const bySignal = "SIGHUP"
 
-const (
-	// balanceLow is the limit of the alert PooldBalanceLow.
-	balanceLow = 5
-	// watchEvery is the pause between two looks at the budgets.
-	watchEvery = 15 * time.Second
-)
+// watchEvery is the pause between two looks at the budgets.
+const watchEvery = 15 * time.Second
 
 // openEvents opens the list of events. It must be called before the parts that add events.
 func (d *daemon) openEvents() {
@@ -136,7 +132,7 @@ func (d *daemon) noteBalance(provider string, balance float64) {
 	amount := d.file.Current().Currency.With(fmt.Sprintf("%.6g", balance))
 	e := events.Event{Kind: events.BalanceOK, Subject: provider, Text: "The balance at provider " + provider + " is " + amount + " again.",
 		State: "enough", Lasts: events.Kept}
-	if balance < balanceLow {
+	if balance < status.BalanceLow {
 		e.Kind, e.State = events.BalanceLow, "low"
 		e.Text = "The balance at provider " + provider + " is low: " + amount + "; top up the account before it refuses orders."
 	}
@@ -160,10 +156,14 @@ func (d *daemon) noteReplica(kind events.Kind, r replicas.Replica, state, did st
 	d.noteChange("replica", events.Event{Kind: kind, Subject: r.ID, Text: "Replica " + r.String() + " " + did + ".", State: state})
 }
 
-// noteGone adds an event: another replica sends no beats.
-func (d *daemon) noteGone(r replicas.Replica) {
-	d.log.Info("a replica stopped or is gone: it sends no beats; the others do its work", "replica", r.String())
-	d.noteReplica(events.ReplicaGone, r, "gone", "sends no beats; the other replicas do its work")
+// noteGone adds an event: another replica sends no beats, although it did not stop in order.
+func (d *daemon) noteGone(ctx context.Context, r replicas.Replica) {
+	list, _ := d.events.Recent(ctx) // without an answer it counts as gone
+	if slices.ContainsFunc(list, func(e events.Event) bool { return e.Kind == events.ReplicaStopped && e.Subject == r.ID }) {
+		return
+	}
+	d.log.Warn("a replica sends no beats; the others do its work", "replica", r.String())
+	d.noteReplica(events.ReplicaGone, r, "gone", "sends no beats: the other replicas do its work; start it again if it should run")
 }
 
 // reloadEvent returns the event that reports a reload of the configuration file.

@@ -78,7 +78,9 @@ func (d *daemon) supportParts() []part {
 	parts := []part{
 		d.redis.Run, d.countAgain, d.buyer.Run, d.watch,
 		func(ctx context.Context) error { return d.stores.claims.Listen(ctx, d.solver.Wake) },
-		func(ctx context.Context) error { return replicas.Watch(ctx, d.pool.Live, d.noteGone) },
+		func(ctx context.Context) error {
+			return replicas.Watch(ctx, d.pool.Live, func(r replicas.Replica) { d.noteGone(ctx, r) })
+		},
 		d.systemd.KeepAlive(d.manager.LastPass),
 	}
 	if d.embedded != nil {

@@ -63,7 +63,7 @@ func List(names []string) (list []Replica) {
 }
 
 // Watch calls gone with each replica that is no longer alive, until ctx ends. The function live returns the
-// names of the live replicas; nil = unknown. Neither function may block.
+// names of the live replicas; nil = unknown. Neither function may block for longer than a call to Redis.
 func Watch(ctx context.Context, live func() []string, gone func(Replica)) error {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()

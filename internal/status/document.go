@@ -48,7 +48,7 @@ type Document struct {
 	at       time.Time                          // when it was built
 	until    time.Time                          // when it is no longer fresh
 	encode   func() []byte                      // shared by all readers
-	dataLost bool                               // Redis lost its data within a day
+	dataLost string                             // Redis lost its data within a day; "" = no
 	summed   bool                               // the figures over all targets and guests are current
 }
 

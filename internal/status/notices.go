@@ -28,6 +28,9 @@ type Cause struct {
 // mostLines limits the lines about targets, and the names in a line.
 const mostLines = 5
 
+// BalanceLow is the limit of the alert PooldBalanceLow, in the currency of the file.
+const BalanceLow = 5
+
 // toldFor is how long the status says that Redis lost its data.
 const toldFor = 24 * time.Hour
 
@@ -105,8 +108,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			"repair Redis, or correct redis in the configuration file")
 	}
 	if lost := health.Lost; at.Sub(lost) < toldFor {
-		d.dataLost = true
-		note("Redis lost its data at " + shortTime(lost, at) + ": ready tokens, orders in flight and today's budgets are gone; see whether it keeps an append-only file")
+		d.dataLost = "Redis lost its data at " + shortTime(lost, at) + ": ready tokens, orders in flight and today's budgets are gone; see whether it keeps an append-only file"
 	}
 	if len(providers) == 0 {
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
@@ -121,6 +123,9 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			} else {
 				note(banner(s.Since, at, cause+": the other providers get its orders", action))
 			}
+		}
+		if b := p.State.Balance; b != nil && *b < BalanceLow && p.State.Kind.Usable() {
+			note(fmt.Sprintf("The balance at provider %s is low: %s; top up the account", p.Name, d.Currency.With(fmt.Sprintf("%.6g", *b))))
 		}
 		if p.Silent {
 			note("No callbacks arrived for the last tasks of provider " + p.Name + ": its tasks are polled; check that the service can reach callback_url, and that it is the base address alone")
@@ -178,6 +183,9 @@ func (d *Document) announceTargets() {
 	}
 	if more := len(first) - mostLines; more > 0 {
 		d.Notices = append(d.Notices, fmt.Sprintf("No new tokens for other targets, for %d more reasons: see their states", more))
+	}
+	if d.dataLost != "" { // no longer urgent
+		d.Notices = append(d.Notices, d.dataLost)
 	}
 }
 

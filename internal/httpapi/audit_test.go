@@ -146,7 +146,7 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 	d.ask(t, "GET", "/pool/staging-canary/token", bearer(keyStaging))
 	d.ask(t, "GET", login, bearer(keyStatus))
 	d.report(t, login+"/"+id+"/report", `{"outcome":"accepted"}`, bearer(keyAll))
-	d.report(t, login+"/"+id+"/report", `{"outcome":"accepted"}`, bearer(keyAll))
+	d.report(t, login+"/"+id+"/report", `{"outcome":"rejected"}`, bearer(keyAll))
 	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyStaging))
 	d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll))
 	for range 2 {

@@ -37,7 +37,7 @@ var plainProblems = []struct {
 }{
 	{pool.ErrConflict, CodeConflict, "this Idempotency-Key was used for another captcha, or with another min_ttl; send a new one"},
 	{ErrUnknownToken, CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
-	{ErrReported, CodeReported, "this token was reported already; the first report counts"},
+	{ErrReported, CodeReported, "this token was reported already, with another outcome or by another caller; the first report counts"},
 	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
 	{purchase.ErrUnknownProvider, CodeUnknownProvider, "the configuration file has no provider of this name"},
 	{pool.ErrClosed, CodeShuttingDown, "the daemon is stopping"},

@@ -16,12 +16,12 @@ import (
 var (
 	// ErrUnknownToken means that the caller got no such token, or that it died more than 15 min ago.
 	ErrUnknownToken = errors.New("httpapi: unknown token")
-	// ErrReported means that an earlier report on the token was counted.
+	// ErrReported means that another report on the token was counted earlier.
 	ErrReported = errors.New("httpapi: token reported before")
 )
 
-// ReceiveReport is POST /pool/{target}/token/{id}/report: a caller reports, once, whether its token
-// was accepted. The provider also gets the report.
+// ReceiveReport is POST /pool/{target}/token/{id}/report: a caller reports whether its token was
+// accepted. The provider also gets the report. A report may be repeated, but not changed.
 func (s *Server) ReceiveReport(c *Context) error {
 	return s.receiveReport(c, c.Param("id"), c.Target.ID, c.Target.Identity.Type)
 }
@@ -75,6 +75,8 @@ func (s *Server) countReport(c *Context, order string, id captcha.ID, kind captc
 	case err != nil:
 		return err
 	case outcome == pool.ReportRepeated:
+		return nil
+	case outcome == pool.ReportConflict:
 		return ErrReported
 	case outcome != pool.ReportCounted:
 		return ErrUnknownToken

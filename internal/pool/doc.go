@@ -11,7 +11,7 @@
 //
 //	tokens:ID            list    EXPIRES_MS|ORDER, earliest expiry first
 //	token:ORDER          string  born ms|provider|price|extra|text; until a minute after its expiry, or its hand-out
-//	sale:ORDER           string  a token that landed: identity|provider|task|born ms|type, then |reported; until 15 min
+//	sale:ORDER           string  a token that landed: identity|provider|task|born ms|type, then |report; until 15 min
 //	                             after its expiry, so that callers can report on it. Without another
 //	                             provider the type is empty
 //	tickets:ID           zset    need ms|replica|call -> arrival in µs; a ticket without a replica

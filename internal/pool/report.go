@@ -7,17 +7,21 @@ import (
 	"poold/internal/captcha"
 )
 
-// report counts whether a site accepted a token. A token is counted once; the nonce marks a repetition.
+// report counts whether a site accepted a token. A token is counted once; the nonce marks a repetition of the command.
 var report = newScript("report", `
 -- KEYS 1 sale:ORDER 2 outbox:handouts
 -- ARGV 1 accepted (1, 0) 2 nonce 3 hash of the identity 4 order 5 row ('' = no sink) 6 hash of the caller
--- Reply {1 counted, 0 unknown, -1 reported before; identity, provider, task, age in ms}
+-- Reply {1 counted, 2 the same report again, 0 unknown, -1 another report before; identity, provider, task, age in ms}
 local sale = redis.call('GET', KEYS[1])
 if not sale then return {0, '', '', '', 0} end
 local id, provider, task, born, captcha, by = string.match(sale, '^([^|]*)|([^|]*)|([^|]*)|(%d+)|([^|]*)|?(.*)$')
 if (string.gsub(id, '^guest%-', '')) ~= ARGV[3] then return {0, '', '', '', 0} end
-if by ~= '' then return {by == ARGV[2] and 1 or -1, id, provider, task, now - born} end
-redis.call('SET', KEYS[1], sale .. '|' .. ARGV[2], 'PX', math.max(1, redis.call('PTTL', KEYS[1])))
+local said = ARGV[1] .. ARGV[6]
+if by ~= '' then
+  local result = by == said .. ARGV[2] and 1 or by:sub(1, #said) == said and 2 or -1
+  return {result, id, provider, task, now - born}
+end
+redis.call('SET', KEYS[1], sale .. '|' .. said .. ARGV[2], 'PX', math.max(1, redis.call('PTTL', KEYS[1])))
 local verdict = ARGV[1] == '1' and 'accepted' or 'rejected'
 count(id, verdict, 1)
 keep('@stats:' .. ledger(id), 'verdicts', ARGV[1], 20)
@@ -41,7 +45,8 @@ type Outcome int
 const (
 	ReportUnknown  Outcome = 0 // no such token of the identity, or it died more than 15 min ago
 	ReportCounted  Outcome = 1
-	ReportRepeated Outcome = -1 // an earlier report was counted
+	ReportRepeated Outcome = 2  // the caller's earlier report with the same outcome was counted
+	ReportConflict Outcome = -1 // an earlier report was counted, with another outcome or of another caller
 )
 
 // Report counts whether a site accepted the token of an order. The hash is the identity, also if the token was bought

@@ -458,7 +458,9 @@ var tables = map[string][]row{
 		{name: "a bad report", given: "SET sale:o A|main|7|now-5000|\nHSET stats:A verdicts 1,1\n", call: reported(false, "n")},
 		{name: "a report on the token of a guest", given: "SET sale:o guest-A|main|7|now-5000|\n", call: reported(true, "n")},
 		{name: "a report on a token of another identity", given: "SET sale:o B|main|7|now-5000|\n", call: reported(true, "n")},
-		{name: "a second report", given: "SET sale:o A|main|7|now-5000||other\n", call: reported(true, "n")},
+		{name: "the same report again", given: "SET sale:o A|main|7|now-5000||" + saidGood + "\n", call: reported(true, "n")},
+		{name: "a report with another outcome", given: "SET sale:o A|main|7|now-5000||" + saidGood + "\n", call: reported(false, "n")},
+		{name: "a report of another caller", given: "SET sale:o A|main|7|now-5000||1other\n", call: reported(true, "n")},
 		{name: "an unknown token", call: reported(true, "n")},
 		{name: "a report on a compared provider", given: "SET sale:o A|main|7|now-5000|turnstile\n" + someSums, call: reported(false, "n"), twice: true},
 	},
@@ -661,6 +663,9 @@ func braked(kind string, ago time.Duration) func(p *Pool) any {
 func lifted(ago time.Duration) func(p *Pool) any {
 	return func(p *Pool) any { return fmt.Sprint(p.Lift(context.Background(), "main", "k", ago)) }
 }
+
+// saidGood is an earlier report of the caller, by another request.
+var saidGood = "1" + fingerprint("qa") + "m"
 
 func reported(accepted bool, nonce string) func(p *Pool) any {
 	return func(p *Pool) any {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -214,7 +215,7 @@ func TestDiskErrorsLoseNothing(t *testing.T) {
 		"open": s.Open,
 	} {
 		var err error
-		testkit.WithFullDisk(t, func() { err = call() })
+		withFullDisk(t, func() { err = call() })
 		testkit.ErrorIs(t, what, err, syscall.EFBIG)
 		s.wantAll(t, what, letter(1))
 	}
@@ -222,6 +223,19 @@ func TestDiskErrorsLoseNothing(t *testing.T) {
 	if blocked.Open() == nil || blocked.Keep(letter(1)) == nil || blocked.Remove("x") == nil {
 		t.Error("a folder below a file took a letter")
 	}
+}
+
+// withFullDisk calls the function `do` while a file can have at most one byte. A longer write fails
+// with EFBIG.
+func withFullDisk(t *testing.T, do func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ) // otherwise the signal that the write causes would end the process
+	defer signal.Reset(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	testkit.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	defer func() { testkit.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) }()
+	testkit.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: before.Max}))
+	do()
 }
 
 // Only the user of the process can read a token, whatever the umask allows.

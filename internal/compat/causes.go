@@ -22,7 +22,7 @@ var (
 	Broken       = &Cause{"ERROR_INTERNAL_SERVER_ERROR", "poold failed; see its log"}
 	WrongKey     = &Cause{wire.CodeUnknownKey, "the configuration file has no such key"}
 	NoKey        = &Cause{wire.CodeNoKey, "the call has no key; if the configuration file has none, send any text"}
-	TooManyKeys  = &Cause{wire.CodeBanned, "too many wrong keys came from this address; try again in a minute"}
+	TooManyKeys  = &Cause{wire.CodeBanned, "too many wrong keys came from this address; right keys are still accepted"}
 	NotEntitled  = &Cause{wire.CodeUnknownKey, "this key lacks the scope token"}
 	TooFast      = &Cause{wire.CodeTurns, "this key's rate is used up"}
 	NotSupported = &Cause{wire.CodeNoMethod, "poold does not solve this type"}
@@ -36,7 +36,7 @@ var (
 	StoreDown    = &Cause{wire.CodeNoSlot, "the store cannot be used"}
 	Stopping     = &Cause{wire.CodeNoSlot, "the daemon is stopping"}
 	NotReported  = &Cause{wire.CodeNotRecorded, "this task has no token to report on"}
-	Duplicate    = &Cause{wire.CodeDuplicate, "a token is reported once, and this one was"}
+	Duplicate    = &Cause{wire.CodeDuplicate, "this token was reported already, with another outcome or by another caller"}
 	NoAction     = &Cause{wire.CodeEmptyAction, "the call names no action"}
 )
 

@@ -20,6 +20,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
+	"poold/internal/solve"
 	"poold/internal/status"
 	"poold/internal/strictjson"
 	"poold/internal/targets"
@@ -28,6 +29,9 @@ import (
 // unknownLead is the assumed lead time before the first solve.
 const unknownLead = 15 * time.Second
 
+// endlessRetry is the value of Retry-After for a pause without an end: long enough for a program to give up.
+const endlessRetry = 5 * time.Minute
+
 // plainProblems contains the problems for errors without further data. The first matching row
 // applies.
 var plainProblems = []struct {
@@ -35,7 +39,7 @@ var plainProblems = []struct {
 	code   Code
 	detail string
 }{
-	{pool.ErrConflict, CodeConflict, "this Idempotency-Key was used for another captcha, or with another min_ttl; send a new one"},
+	{pool.ErrConflict, CodeConflict, "this Idempotency-Key was used for another request, for example with another min_ttl; send a new one"},
 	{ErrUnknownToken, CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
 	{ErrReported, CodeReported, "this token was reported already, with another outcome or by another caller; the first report counts"},
 	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
@@ -133,8 +137,9 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	late := NewProblem(CodeSolveTimeout,
 		"no token came in time; the order continues: repeat the request, with the same Idempotency-Key if it had one, to get its token")
 	switch {
-	case c.Target == nil && e.Full:
-		return NewProblem(CodePoolEmpty, "too many callers wait for this identity already").RetryAfter(Jitter(unknownLead))
+	case c.route.scope == targets.ScopeSolve && e.Full: // more may wait for a target with a large depth
+		detail := fmt.Sprintf("%d callers or more wait, the most for this identity", solve.MostWaiting)
+		return NewProblem(CodePoolEmpty, detail).RetryAfter(Jitter(unknownLead))
 	case c.Target == nil:
 		return late
 	}
@@ -145,13 +150,16 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	note := refill.StatusOf(c.Target, &counts)
 	retry := Jitter(cmp.Or(note.Lead, unknownLead))
 	if e.Full {
-		return NewProblem(CodePoolEmpty, "too many callers wait for this target already").RetryAfter(retry)
+		detail := fmt.Sprintf("%d callers wait, the most for depth %d; raise depth", CallFor(c.Target).MostTickets, c.Target.Depth)
+		return NewProblem(CodePoolEmpty, detail).RetryAfter(retry)
 	}
 	out, until, _ := s.Status.Outage(c.Ctx())
 	cause := status.CauseOf(c.Target, note, &counts, out)
 	switch {
 	case c.route.scope == targets.ScopeSolve && note.State == refill.OK && !cause.Outage:
 		return late
+	case cause.State == refill.Paused && note.Until.IsZero():
+		return NewProblem(CodePaused, cause.Reason).RetryAfter(endlessRetry)
 	case cause.State == refill.Paused:
 		return NewProblem(CodePaused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
 	case cause.State == refill.Refused:

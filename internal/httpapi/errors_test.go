@@ -27,6 +27,8 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	unknown := pool.Counts{Status: `{"lead":18000000000}`}
 	paused := unknown
 	paused.Brake.Paused = "paused by ops"
+	until := paused
+	until.Brake.Resumes = time.Now().Add(time.Minute)
 	empty := &pool.EmptyError{}
 	for _, c := range []struct {
 		name     string
@@ -38,7 +40,8 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	}{
 		{"empty: a lead time of 18s, spread", empty, unknown, 503, CodePoolEmpty, 14, 23},
 		{"full", &pool.EmptyError{Full: true}, unknown, 503, CodePoolEmpty, 14, 23},
-		{"paused", empty, paused, 503, CodePaused, 14, 23},
+		{"paused", empty, paused, 503, CodePaused, 300, 300},
+		{"paused for a minute", empty, until, 503, CodePaused, 50, 60},
 		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, unknown, 429, CodeRateLimited, 2, 2},
 		{"target rate, now", &pool.RateError{}, unknown, 429, CodeRateLimited, 1, 1},
 		{"conflict", pool.ErrConflict, unknown, 409, CodeConflict, 0, 0},
@@ -65,6 +68,8 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	d.stock.looked = &pool.Counts{Orders: 2, Waiting: 1}
 	const text = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=20s waits for one, at most 60s"
 	d.ask(t, "GET", "/pool/staging-login/token").check(t, "empty", 0, text)
+	d.stock.failCalls("take", &pool.EmptyError{Full: true})
+	d.ask(t, "GET", "/pool/staging-login/token").check(t, "full", 0, "20 callers wait, the most for depth 5; raise depth")
 	if !strings.Contains(d.logged.String(), "canary-cause") {
 		t.Error("an internal error is not in the log")
 	}
@@ -114,7 +119,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		retry     int // least allowed Retry-After in seconds
 	}{
 		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: CodePoolEmpty, retry: 1},
-		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: CodePaused, retry: 1},
+		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: CodePaused, retry: 300},
 		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: CodeSolveRefused, detail: "wrong sitekey", retry: 1},
 		{name: "refused, tried in an hour", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey", Until: time.Now().Add(time.Hour)}, providers: []purchase.Status{busy}, code: CodeSolveRefused, retry: 3500},
 		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: CodeProviderDown, detail: "no money", retry: 55},
@@ -123,7 +128,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: CodePaused, retry: 1},
 		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: CodePoolEmpty, retry: 1},
 		{name: "no provider at all", code: CodeProviderDown, retry: 1},
-		{name: "paused by an operator", paused: "paused by nightly until noon: the page changes", code: CodePaused, detail: "paused by nightly until noon", retry: 1},
+		{name: "paused by an operator", paused: "paused by nightly until noon: the page changes", code: CodePaused, detail: "paused by nightly until noon", retry: 3500},
 		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
 		{name: "no requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: CodePoolEmpty, detail: "no caller asked for a while", retry: 1},
 	} {

@@ -190,7 +190,7 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 	} {
 		d.solver.err = c.err
 		a := d.solve(t, fmt.Sprintf(guestBody, ""))
-		checkProblem(t, name, a, c.status, c.code, "")
+		checkProblem(t, name, a, c.status, c.code, "", map[string]string{"crowded": "500 callers or more wait, the most for this identity"}[name])
 		if got := a.header.Get("Retry-After"); (got == "") != (c.retry == "") || c.retry != "any" && got != c.retry {
 			t.Errorf("%s: Retry-After %q", name, got)
 		}

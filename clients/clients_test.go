@@ -1,5 +1,5 @@
-// Package clients_test runs the Go client against the daemon, and two clients against bad servers; docs/api.md runs
-// the others.
+// Package clients_test runs the Go client against the daemon, and all clients against a bad one. The examples of
+// docs/api.md run the others against the daemon.
 package clients_test
 
 import (
@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,7 +57,8 @@ func (n *refusals) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err //nolint:wrapcheck // as the transport
 }
 
-// Take waits through temporary refusals, and a lost answer costs no token. Report reports the token's outcome.
+// Take waits through temporary refusals, and a lost answer costs no token. Report reports the token's outcome, also if
+// an answer is lost.
 func TestTakeAndReport(t *testing.T) {
 	daemon := start(t)
 	n := refusals(-1)
@@ -66,32 +69,30 @@ func TestTakeAndReport(t *testing.T) {
 		if token, err = client.Take(t.Context(), "login"); err != nil {
 			t.Fatal(err)
 		}
-		if token.ID == "" || token.Token == "" || token.Target != "login" || time.Until(token.ExpiresAt) <= 0 {
+		if token.ID == "" || token.Token == "" || token.Type != "turnstile" || token.Target != "login" || time.Until(token.ExpiresAt) <= 0 {
 			t.Errorf("the token is %+v", token)
 		}
 	}
 	if n == 0 {
 		t.Error("the second token came at once, in spite of the rate")
 	}
+	n = -1
+	testkit.NoError(t, client.Report(t.Context(), token, "accepted"))
 	var refused *poold.Error
-	testkit.Within(t, 10*time.Second, "the report", func() bool {
-		err := client.Report(t.Context(), token, "accepted")
-		return err == nil || !errors.As(err, &refused) || refused.Code != "rate_limited"
-	})
-	testkit.Within(t, 10*time.Second, "a refusal of an unknown outcome", func() bool {
-		return errors.As(client.Report(t.Context(), token, "perhaps"), &refused) && refused.Code == "bad_request"
-	})
+	for outcome, code := range map[string]string{"rejected": "already_reported", "perhaps": "bad_request"} {
+		if err := client.Report(t.Context(), token, outcome); !errors.As(err, &refused) || refused.Code != code {
+			t.Errorf("a report %q: %v", outcome, err)
+		}
+	}
 }
 
 // Take ends at once if a repetition would not help, or if the next one would be after the deadline.
 func TestTakeEnds(t *testing.T) {
 	daemon := start(t)
 	client := poold.Client{URL: daemon.URL, Key: key}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
 	var refused *poold.Error
-	if _, err := client.Take(ctx, "paused"); !errors.As(err, &refused) || refused.Code != "paused" || ctx.Err() != nil {
-		t.Errorf("a paused target, before the deadline: %v, %v", err, ctx.Err())
+	if _, err := client.Take(t.Context(), "paused"); !errors.As(err, &refused) || refused.Code != "paused" || refused.Status != http.StatusServiceUnavailable {
+		t.Errorf("a paused target: %v", err)
 	}
 	if _, err := client.Take(t.Context(), "no/such"); !errors.As(err, &refused) || refused.Code != "unknown_target" || refused.Detail == "" {
 		t.Errorf("an unknown target: %v", err)
@@ -102,20 +103,55 @@ func TestTakeEnds(t *testing.T) {
 	}
 }
 
+// newServer starts a bad daemon: most targets refuse or hang, a token has its target as its type, and the answer to the
+// first report of a token is lost. It also has pages with widgets.
+func newServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	retries := map[string]string{"budget": "2700", "date": "Fri, 31 Dec 2027 23:59:59 GMT", "paused": "300"}
+	var mu sync.Mutex
+	taken, reported := 0, map[string]bool{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /pool/{target}/token", func(w http.ResponseWriter, r *http.Request) {
+		switch target := r.PathValue("target"); {
+		case target == "hang":
+			<-r.Context().Done()
+		case retries[target] != "":
+			w.Header().Set("Retry-After", retries[target])
+			w.WriteHeader(http.StatusServiceUnavailable)
+			if target == "paused" {
+				_, _ = fmt.Fprint(w, `{"code": "paused", "detail": "the file pauses it"}`)
+			}
+		default:
+			mu.Lock()
+			defer mu.Unlock()
+			taken++
+			_, _ = fmt.Fprintf(w, `{"id": "%d", "target": %[2]q, "type": %[2]q, "token": "token-%[1]d", "expires_at": %[3]q,
+				"extra": {"respKey": "r"}}`, taken, target, time.Now().Add(time.Minute).Format(time.RFC3339))
+		}
+	})
+	mux.HandleFunc("POST /pool/{target}/token/{id}/report", func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if id := r.PathValue("id"); !reported[id] {
+			reported[id] = true
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("GET /page/{widgets}", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, filepath.Join("testdata", "widgets.html"))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
 // No client waits forever for a server that does not answer, or sleeps through its time until a late repetition.
 func TestBadServers(t *testing.T) {
-	retries := map[string]string{"/pool/budget/token": "2700", "/pool/date/token": "Fri, 31 Dec 2027 23:59:59 GMT"}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if retries[r.URL.Path] == "" {
-			<-r.Context().Done()
-		}
-		w.Header().Set("Retry-After", retries[r.URL.Path])
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}))
-	t.Cleanup(server.Close)
+	server := newServer(t)
 	client := poold.Client{URL: server.URL}
 	var refused *poold.Error
-	for _, target := range []string{"budget", "date"} {
+	for _, target := range []string{"budget", "date", "paused"} {
 		if _, err := client.Take(t.Context(), target); !errors.As(err, &refused) {
 			t.Errorf("Go, %s: %v", target, err)
 		}
@@ -125,9 +161,34 @@ func TestBadServers(t *testing.T) {
 	if _, err := client.Take(ctx, "hang"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Go, hang: %v", err)
 	}
+	token, err := client.Take(t.Context(), "hcaptcha")
+	testkit.NoError(t, err)
+	testkit.Equal(t, "Go, the solution's respKey", token.Extra["respKey"], "r")
 	python := exec.CommandContext(t.Context(), "pytest", "-q", "-p", "no:cacheprovider", "testdata/test_bad_servers.py")
 	python.Env = append(os.Environ(), "PYTHONPATH=pytest", "PYTHONDONTWRITEBYTECODE=1", "POOLD_URL="+server.URL)
 	if printed, err := python.CombinedOutput(); err != nil {
 		t.Errorf("pytest: %v\n%s", err, printed)
+	}
+}
+
+// The fixture for Playwright fills what belongs to the type of the token, and its errors and reports are as the others'.
+func TestPlaywright(t *testing.T) {
+	server, dir := newServer(t), t.TempDir()
+	browser, err := exec.LookPath("chromium")
+	testkit.NoError(t, err)
+	cache, err := os.UserCacheDir()
+	testkit.NoError(t, err)
+	testkit.NoError(t, os.Symlink(filepath.Join(cache, "poold", "docs", "node_modules"), filepath.Join(dir, "node_modules")))
+	for _, file := range []string{"playwright/poold-fixture.ts", "testdata/fill.spec.ts"} {
+		text, err := os.ReadFile(file)
+		testkit.NoError(t, err)
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(file)), text, 0o600))
+	}
+	settings := fmt.Sprintf("module.exports = { timeout: 120_000, use: { launchOptions: { executablePath: %q } } };\n", browser)
+	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "playwright.config.js"), []byte(settings), 0o600))
+	run := exec.CommandContext(t.Context(), "npx", "playwright", "test", "--workers=1", "--reporter=line")
+	run.Dir, run.Env = dir, append(os.Environ(), "POOLD_URL="+server.URL)
+	if printed, err := run.CombinedOutput(); err != nil {
+		t.Errorf("Playwright: %v\n%s", err, printed)
 	}
 }

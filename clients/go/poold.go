@@ -24,14 +24,16 @@ type Client struct {
 
 // Token is one token. Use it once, before ExpiresAt.
 type Token struct {
-	ID, Target, Token string
-	UserAgent         string    `json:"user_agent"` // some sites want to see it with the token; often ""
-	ExpiresAt         time.Time `json:"expires_at"`
+	ID, Target, Type, Token string
+	UserAgent               string            `json:"user_agent"` // some sites want to see it with the token; often ""
+	Extra                   map[string]string // other texts of the solution, such as respKey of hCaptcha; often nil
+	ExpiresAt               time.Time         `json:"expires_at"`
 }
 
 // Error is an answer of the daemon with an error status.
 type Error struct {
 	Code, Detail string        // docs/operating.md lists the codes
+	Status       int           // of HTTP
 	RetryAfter   time.Duration // 0 = a repetition does not help
 }
 
@@ -42,46 +44,57 @@ func (e *Error) Error() string { return "poold: " + e.Code + ": " + e.Detail }
 // last error at once. All its requests have the same Idempotency-Key, so that a lost answer costs no
 // token.
 func (c *Client) Take(ctx context.Context, target string) (token Token, err error) {
-	key := rand.Text()
+	header, path := http.Header{"Idempotency-Key": {rand.Text()}}, "/pool/"+url.PathEscape(target)+"/token?wait="
+	err = repeat(ctx, time.Minute, func(ctx context.Context, wait time.Duration) error {
+		return c.send(ctx, http.MethodGet, path+wait.String(), header, "", &token)
+	})
+	return token, err
+}
+
+// Report reports to poold and the service whether a site accepted a token: "accepted" or "rejected".
+// It tries again as Take does, but without a deadline only for 15 s. Equal reports count once.
+func (c *Client) Report(ctx context.Context, token Token, outcome string) error {
+	path := "/pool/" + url.PathEscape(token.Target) + "/token/" + url.PathEscape(token.ID) + "/report"
+	return repeat(ctx, 15*time.Second, func(ctx context.Context, _ time.Duration) error {
+		header := http.Header{"Content-Type": {"application/json"}}
+		return c.send(ctx, http.MethodPost, path, header, fmt.Sprintf(`{"outcome":%q}`, outcome), nil)
+	})
+}
+
+// repeat calls try until it succeeds, or until a further try would not help or come too late.
+func repeat(ctx context.Context, most time.Duration, try func(ctx context.Context, wait time.Duration) error) (err error) {
 	end, limited := ctx.Deadline()
 	if !limited {
-		end = time.Now().Add(time.Minute)
+		end = time.Now().Add(most)
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	for {
-		wait := max(0, min(20*time.Second, time.Until(end)-time.Second)).Round(time.Second)
-		last := c.send(ctx, http.MethodGet, "/pool/"+url.PathEscape(target)+"/token?wait="+wait.String(), key, "", &token)
+		last := try(ctx, max(0, min(20*time.Second, time.Until(end)-time.Second)).Round(time.Second))
 		pause, refused := time.Second, new(Error)
 		if errors.As(last, &refused) {
 			pause = refused.RetryAfter
 		}
 		if last == nil || pause == 0 || ctx.Err() == nil && time.Until(end) < pause {
-			return token, last
+			return last
 		}
 		if ctx.Err() == nil { // else the end of ctx is the cause
 			err = last
 		}
 		select {
 		case <-ctx.Done():
-			return token, errors.Join(ctx.Err(), err)
+			return errors.Join(ctx.Err(), err)
 		case <-time.After(pause):
 		}
 	}
 }
 
-// Report reports to poold and the service whether the site accepted a token: "accepted" or "rejected".
-func (c *Client) Report(ctx context.Context, token Token, outcome string) error {
-	path := "/pool/" + url.PathEscape(token.Target) + "/token/" + url.PathEscape(token.ID) + "/report"
-	return c.send(ctx, http.MethodPost, path, token.ID, fmt.Sprintf(`{"outcome":%q}`, outcome), nil)
-}
-
-func (c *Client) send(ctx context.Context, method, path, key, body string, into *Token) error {
+func (c *Client) send(ctx context.Context, method, path string, header http.Header, body string, into *Token) error {
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, strings.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("poold: %w", err)
 	}
-	request.Header = http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {key}}
+	request.Header = header.Clone()
 	if c.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.Key)
 	}
@@ -95,7 +108,7 @@ func (c *Client) send(ctx context.Context, method, path, key, body string, into 
 	case err != nil:
 		return fmt.Errorf("poold: %w", err)
 	case response.StatusCode >= http.StatusMultipleChoices:
-		refused := &Error{Code: response.Status}
+		refused := &Error{Code: response.Status, Status: response.StatusCode}
 		_ = json.Unmarshal(text, refused) // a proxy sends no problem document
 		refused.RetryAfter, _ = time.ParseDuration(response.Header.Get("Retry-After") + "s")
 		if response.StatusCode == http.StatusBadGateway || response.StatusCode == http.StatusGatewayTimeout { // of a proxy

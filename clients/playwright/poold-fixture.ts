@@ -15,13 +15,38 @@ async function send(path: string, headers: Record<string, string>, body?: object
   return fetch(url + path, { method, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body), signal });
 }
 
-async function refusal(answer: Response): Promise<Error> {
+// A refusal, or no answer. docs/operating.md lists the codes.
+export class PooldError extends Error {
+  code = ""; // "" = no answer, or one of a proxy
+  status = 0; // of HTTP; 0 = no answer
+  retry_after = 0; // seconds; 0 = a repetition does not help
+}
+
+async function refusal(answer: Response): Promise<PooldError> {
   const text = await answer.text();
+  let problem = { code: "", detail: text };
   try {
-    const { code, detail, title } = JSON.parse(text);
-    return new Error(`poold at ${url}: ${code}: ${detail || title}`);
-  } catch {
-    return new Error(`poold at ${url}: ${answer.status}: ${text}`); // of a proxy
+    problem = { ...problem, ...JSON.parse(text) };
+  } catch {} // of a proxy
+  const error = new PooldError(`poold at ${url}: ${problem.code || answer.status}: ${problem.detail}`);
+  const isLost = answer.status === 502 || answer.status === 504; // of a proxy
+  return Object.assign(error, {
+    code: problem.code, status: answer.status, retry_after: isLost ? 1 : Number(answer.headers.get("Retry-After")) || 0,
+  });
+}
+
+// Calls `attempt` until it succeeds, or until a further attempt would not help or come after `seconds`.
+// `attempt` gets the seconds for which poold may wait.
+async function repeat(seconds: number, attempt: (wait: number) => Promise<Response>): Promise<Response> {
+  const end = Date.now() + seconds * 1000;
+  for (;;) {
+    const wait = Math.max(0, Math.min(20, Math.floor((end - Date.now()) / 1000) - 1));
+    const answer = await attempt(wait).catch((cause) => cause as Error);
+    if (answer instanceof Response && answer.ok) return answer;
+    const error = answer instanceof Response ? await refusal(answer)
+      : Object.assign(new PooldError(`poold at ${url} does not answer`, { cause: answer }), { retry_after: 1 });
+    if (!error.retry_after || Date.now() + error.retry_after * 1000 > end) throw error;
+    await new Promise((done) => setTimeout(done, error.retry_after * 1000));
   }
 }
 
@@ -31,66 +56,75 @@ export class Token {
   readonly type!: string;
   readonly token!: string;
   readonly user_agent?: string;
+  readonly extra?: Record<string, string>; // such as respKey of hCaptcha
   readonly expires_at!: string;
 
   // Takes a token. While there is none, or no answer comes, it tries again for `seconds`. The
   // Idempotency-Key stays the same, so that a lost answer costs no token.
   static async take(target: string, seconds = 60): Promise<Token> {
-    const end = Date.now() + seconds * 1000;
     const headers = { "Idempotency-Key": randomUUID() };
-    for (;;) {
-      const wait = Math.max(0, Math.min(20, Math.floor((end - Date.now()) / 1000) - 1));
-      const path = `/pool/${encodeURIComponent(target)}/token?wait=${wait}`;
-      const answer = await send(path, headers, undefined, wait).catch((cause) => cause as Error);
-      if (answer instanceof Response && answer.ok) return Object.assign(new Token(), await answer.json());
-      const problem = answer instanceof Response ? await refusal(answer) : new Error(`poold at ${url} does not answer`, { cause: answer });
-      const isLost = !(answer instanceof Response) || answer.status === 502 || answer.status === 504; // the last two are of a proxy
-      const pause = isLost ? 1000 : Number(answer.headers.get("Retry-After")) * 1000;
-      if (!pause || Date.now() + pause > end) throw problem;
-      await new Promise((done) => setTimeout(done, pause));
+    const path = `/pool/${encodeURIComponent(target)}/token?wait=`;
+    const answer = await repeat(seconds, (wait) => send(path + wait, headers, undefined, wait));
+    return Object.assign(new Token(), await answer.json());
+  }
+
+  // Tells poold and the service whether the site accepted the token. Tries again for some seconds; equal
+  // reports count once.
+  async report(outcome: "accepted" | "rejected"): Promise<void> {
+    await repeat(15, () => send(`/pool/${encodeURIComponent(this.target)}/token/${this.id}/report`, {}, { outcome }));
+  }
+}
+
+// Puts a token where a widget of its type would put it: into its fields, and to the function that its
+// data-callback names. For reCAPTCHA v3 the page gets it from grecaptcha.execute. Without a token it
+// changes nothing. Returns the widgets that it found; "" = none.
+function put({ type, token }: { type?: string; token?: string }): string {
+  const window = globalThis as any;
+  const found = new Set<string>();
+  for (const [widget, types, fields] of [
+    ["g-recaptcha", "recaptcha_v2 recaptcha_v3", "[name=g-recaptcha-response]:not(.h-captcha *)"],
+    ["h-captcha", "hcaptcha", "[name=h-captcha-response], .h-captcha [name=g-recaptcha-response]"], // it makes both
+    ["cf-turnstile", "turnstile", "[name=cf-turnstile-response]"],
+  ]) {
+    if (type && !types.split(" ").includes(type)) continue;
+    if (widget === "g-recaptcha" && window.grecaptcha?.execute && type !== "recaptcha_v2") {
+      found.add(widget);
+      for (const api of [window.grecaptcha, window.grecaptcha.enterprise]) {
+        if (api && token) api.execute = async () => token;
+      }
+    }
+    for (const field of document.querySelectorAll<HTMLInputElement>(fields)) {
+      found.add(widget);
+      if (token) field.value = token;
+    }
+    for (const element of document.querySelectorAll<HTMLElement>(`.${widget}[data-callback]`)) {
+      found.add(widget);
+      if (token) element.dataset.callback!.split(".").reduce((owner, name) => owner?.[name], window)?.(token);
     }
   }
-
-  // Tells poold and the service whether the site accepted the token.
-  async report(outcome: "accepted" | "rejected"): Promise<void> {
-    const answer = await send(`/pool/${encodeURIComponent(this.target)}/token/${this.id}/report`, {}, { outcome });
-    if (!answer.ok) throw await refusal(answer);
-  }
+  return [...found].join(", ");
 }
 
-// Puts a token where the widget would put it: into its fields, and to the function that its
-// data-callback names. For reCAPTCHA v3 the page gets it from grecaptcha.execute. Without a token it
-// tells whether the page has one of these.
-function put({ type, token }: { type?: string; token?: string }): boolean {
-  const window = globalThis as any;
-  let found = false;
-  if (window.grecaptcha?.execute && (!type || type === "recaptcha_v3")) {
-    found = true;
-    for (const api of [window.grecaptcha, window.grecaptcha.enterprise]) if (api && token) api.execute = async () => token;
-  }
-  for (const field of document.querySelectorAll<HTMLInputElement>(
-    "[name=g-recaptcha-response], [name=h-captcha-response], [name=cf-turnstile-response]")) {
-    found = true;
-    if (token) field.value = token;
-  }
-  for (const widget of document.querySelectorAll<HTMLElement>("[data-sitekey][data-callback]")) {
-    found = true;
-    if (token) widget.dataset.callback!.split(".").reduce((owner, name) => owner?.[name], window)?.(token);
-  }
-  return found;
-}
+// The tokens of this worker that fitted no widget, by target: the next fill takes them.
+const kept = new Map<string, Token>();
 
 export const test = base.extend<{ poold: { fill(page: Page | Frame, target: string): Promise<Token> } }>({
   poold: async ({}, use, info) => {
     await use({
-      // Waits for the widget, for half the time of the test at most, and takes a token only then.
+      // Waits for a widget, for half the time of the test at most, and takes a token only then.
       async fill(page, target) {
-        await page.waitForFunction(put, {}, { timeout: info.timeout / 2 }).catch((cause) => {
+        const found = await page.waitForFunction(put, {}, { timeout: info.timeout / 2 }).catch((cause) => {
           throw new Error("poold: the page has no field of a token and no data-callback; did the vendor's script load?", { cause });
         });
-        const token = await Token.take(target, info.timeout ? Math.min(60, (info.timeout / 1000) * 0.8) : 60);
+        const widgets = await found.jsonValue();
+        const old = kept.get(target);
+        kept.delete(target);
+        const token = old && Date.parse(old.expires_at) > Date.now() + 10_000 ? old
+          : await Token.take(target, info.timeout ? Math.min(60, (info.timeout / 1000) * 0.8) : 60);
         if (await page.evaluate(put, { type: token.type, token: token.token })) return token;
-        throw new Error(`poold: the page has no widget for ${target}, whose type is ${token.type}`);
+        kept.set(target, token);
+        throw new Error(`poold: the page has ${widgets}, and ${target} is of the type ${token.type}; ` +
+          "the next fill of this worker gets its token");
       },
     });
   },

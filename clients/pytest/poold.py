@@ -17,11 +17,13 @@ PATIENCE = 10  # seconds until a server that sends nothing counts as lost, after
 
 
 class PooldError(RuntimeError):
-    """A refusal, or no answer. pause: seconds until a repetition may help; 0 = it does not."""
+    """A refusal, or no answer. docs/operating.md lists the codes."""
 
-    def __init__(self, text, pause):
+    def __init__(self, text, code="", status=0, retry_after=0):
         super().__init__(text)
-        self.pause = pause
+        self.code = code  # "" = no answer, or one of a proxy
+        self.status = status  # of HTTP; 0 = no answer
+        self.retry_after = retry_after  # seconds; 0 = a repetition does not help
 
 
 class Poold:
@@ -32,22 +34,28 @@ class Poold:
         """Return a token: a dict with id, target, token, expires_at and more. While there is none, or
         no answer comes, try again for `seconds`. The Idempotency-Key stays the same, so that a lost
         answer costs no token."""
-        end = time.monotonic() + seconds
         headers = {"Idempotency-Key": str(uuid.uuid4())}
-        while True:
-            wait = max(0, min(20, int(end - time.monotonic()) - 1))
-            try:
-                path = f"/pool/{urllib.parse.quote(target, safe='')}/token?wait={wait}s"
-                return json.loads(self._send(path, headers, wait=wait))
-            except PooldError as error:
-                if not error.pause or time.monotonic() + error.pause > end:
-                    raise
-                time.sleep(error.pause)
+        path = f"/pool/{urllib.parse.quote(target, safe='')}/token?wait="
+        return json.loads(self._repeat(seconds, lambda wait: self._send(f"{path}{wait}s", headers, wait=wait)))
 
     def report(self, token, outcome):
-        """Tell poold and the service whether the site "accepted" or "rejected" a token."""
+        """Tell poold and the service whether the site "accepted" or "rejected" a token. Try again for
+        some seconds; equal reports count once."""
         path = f"/pool/{urllib.parse.quote(token['target'], safe='')}/token/{token['id']}/report"
-        self._send(path, {"Content-Type": "application/json"}, json.dumps({"outcome": outcome}).encode())
+        body = json.dumps({"outcome": outcome}).encode()
+        self._repeat(15, lambda _: self._send(path, {"Content-Type": "application/json"}, body))
+
+    def _repeat(self, seconds, attempt):
+        """Call attempt until it succeeds, or until a further one would not help or come after `seconds`.
+        It gets the seconds for which poold may wait."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return attempt(max(0, min(20, int(end - time.monotonic()) - 1)))
+            except PooldError as error:
+                if not error.retry_after or time.monotonic() + error.retry_after > end:
+                    raise
+                time.sleep(error.retry_after)
 
     def _send(self, path, headers, body=None, wait=0):
         if self.key:
@@ -58,10 +66,17 @@ class Poold:
                 return answer.read()
         except urllib.error.HTTPError as error:
             after = error.headers.get("Retry-After") or ""  # of poold: seconds
-            pause = 1 if error.code in (502, 504) else int(after) if after.isdecimal() else 0  # 502 and 504: a proxy
-            raise PooldError(f"poold at {self.url}: {error.code}: {error.read().decode()}", pause) from None
+            after = 1 if error.code in (502, 504) else int(after) if after.isdecimal() else 0  # 502 and 504: a proxy
+            code, detail = "", error.read().decode(errors="replace")
+            try:
+                problem = json.loads(detail)
+                code, detail = problem["code"], problem["detail"]
+            except (ValueError, TypeError, KeyError):
+                pass  # of a proxy
+            text = f"poold at {self.url}: {code or error.code}: {detail}"
+            raise PooldError(text, code, error.code, after) from None
         except (OSError, http.client.HTTPException) as error:
-            raise PooldError(f"poold at {self.url} does not answer: {error!r}", 1) from None
+            raise PooldError(f"poold at {self.url} does not answer: {error!r}", retry_after=1) from None
 
 
 @pytest.fixture

@@ -61,7 +61,8 @@ func (c *Client) Report(ctx context.Context, token Token, outcome string) error 
 	})
 }
 
-// repeat calls try until it succeeds, or until a further try would not help or come too late.
+// repeat calls try until it succeeds, or until a further try would not help or come too late, or 15 in a row had no
+// answer.
 func repeat(ctx context.Context, most time.Duration, try func(ctx context.Context, wait time.Duration) error) (err error) {
 	end, limited := ctx.Deadline()
 	if !limited {
@@ -69,13 +70,13 @@ func repeat(ctx context.Context, most time.Duration, try func(ctx context.Contex
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	for {
+	for lost := 1; ; lost++ {
 		last := try(ctx, max(0, min(20*time.Second, time.Until(end)-time.Second)).Round(time.Second))
 		pause, refused := time.Second, new(Error)
 		if errors.As(last, &refused) {
-			pause = refused.RetryAfter
+			pause, lost = refused.RetryAfter, 0
 		}
-		if last == nil || pause == 0 || ctx.Err() == nil && time.Until(end) < pause {
+		if last == nil || pause == 0 || lost == 15 || ctx.Err() == nil && time.Until(end) < pause {
 			return last
 		}
 		if ctx.Err() == nil { // else the end of ctx is the cause

@@ -35,17 +35,18 @@ async function refusal(answer: Response): Promise<PooldError> {
   });
 }
 
-// Calls `attempt` until it succeeds, or until a further attempt would not help or come after `seconds`.
-// `attempt` gets the seconds for which poold may wait.
+// Calls `attempt` until it succeeds, or until a further attempt would not help or come after `seconds`,
+// or 15 in a row had no answer. `attempt` gets the seconds for which poold may wait.
 async function repeat(seconds: number, attempt: (wait: number) => Promise<Response>): Promise<Response> {
   const end = Date.now() + seconds * 1000;
-  for (;;) {
+  for (let lost = 1; ; lost++) {
     const wait = Math.max(0, Math.min(20, Math.floor((end - Date.now()) / 1000) - 1));
     const answer = await attempt(wait).catch((cause) => cause as Error);
     if (answer instanceof Response && answer.ok) return answer;
     const error = answer instanceof Response ? await refusal(answer)
-      : Object.assign(new PooldError(`poold at ${url} does not answer`, { cause: answer }), { retry_after: 1 });
-    if (!error.retry_after || Date.now() + error.retry_after * 1000 > end) throw error;
+      : Object.assign(new PooldError(`poold at ${url} does not answer; is it running, and POOLD_URL right?`, { cause: answer }), { retry_after: 1 });
+    if (error.status) lost = 0;
+    if (!error.retry_after || lost === 15 || Date.now() + error.retry_after * 1000 > end) throw error;
     await new Promise((done) => setTimeout(done, error.retry_after * 1000));
   }
 }
@@ -105,9 +106,6 @@ function put({ type, token }: { type?: string; token?: string }): string {
   return [...found].join(", ");
 }
 
-// The tokens of this worker that fitted no widget, by target: the next fill takes them.
-const kept = new Map<string, Token>();
-
 export const test = base.extend<{ poold: { fill(page: Page | Frame, target: string): Promise<Token> } }>({
   poold: async ({}, use, info) => {
     await use({
@@ -116,15 +114,9 @@ export const test = base.extend<{ poold: { fill(page: Page | Frame, target: stri
         const found = await page.waitForFunction(put, {}, { timeout: info.timeout / 2 }).catch((cause) => {
           throw new Error("poold: the page has no field of a token and no data-callback; did the vendor's script load?", { cause });
         });
-        const widgets = await found.jsonValue();
-        const old = kept.get(target);
-        kept.delete(target);
-        const token = old && Date.parse(old.expires_at) > Date.now() + 10_000 ? old
-          : await Token.take(target, info.timeout ? Math.min(60, (info.timeout / 1000) * 0.8) : 60);
+        const token = await Token.take(target, info.timeout ? Math.min(60, (info.timeout / 1000) * 0.8) : 60);
         if (await page.evaluate(put, { type: token.type, token: token.token })) return token;
-        kept.set(target, token);
-        throw new Error(`poold: the page has ${widgets}, and ${target} is of the type ${token.type}; ` +
-          "the next fill of this worker gets its token");
+        throw new Error(`poold: the page has ${await found.jsonValue()}, and ${target} is of the type ${token.type}`);
       },
     });
   },

@@ -46,14 +46,15 @@ class Poold:
         self._repeat(15, lambda _: self._send(path, {"Content-Type": "application/json"}, body))
 
     def _repeat(self, seconds, attempt):
-        """Call attempt until it succeeds, or until a further one would not help or come after `seconds`.
-        It gets the seconds for which poold may wait."""
-        end = time.monotonic() + seconds
+        """Call attempt until it succeeds, or until a further one would not help or come after `seconds`,
+        or 15 in a row had no answer. It gets the seconds for which poold may wait."""
+        end, lost = time.monotonic() + seconds, 0
         while True:
             try:
                 return attempt(max(0, min(20, int(end - time.monotonic()) - 1)))
             except PooldError as error:
-                if not error.retry_after or time.monotonic() + error.retry_after > end:
+                lost = 0 if error.status else lost + 1
+                if not error.retry_after or lost == 15 or time.monotonic() + error.retry_after > end:
                     raise
                 time.sleep(error.retry_after)
 
@@ -76,7 +77,7 @@ class Poold:
             text = f"poold at {self.url}: {code or error.code}: {detail}"
             raise PooldError(text, code, error.code, after) from None
         except (OSError, http.client.HTTPException) as error:
-            raise PooldError(f"poold at {self.url} does not answer: {error!r}", retry_after=1) from None
+            raise PooldError(f"poold at {self.url} does not answer; is it running, and POOLD_URL right? {error!r}", retry_after=1) from None
 
 
 @pytest.fixture

@@ -23,3 +23,11 @@ def test_take_ends(poold, target, code, status, after, text):
 
 def test_a_report_is_repeated(poold):
     poold.report(poold.take("turnstile"), "accepted")
+
+
+def test_a_wrong_address_ends_before_a_test_does(monkeypatch):
+    pauses = []
+    monkeypatch.setattr(client.time, "sleep", pauses.append)
+    with pytest.raises(client.PooldError, match="is it running, and POOLD_URL right"):
+        client.Poold("http://127.0.0.1:9").take("login", 60)
+    assert len(pauses) == 14

@@ -148,8 +148,10 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	if embedded != nil {
 		d.redis.Mode = "embedded"
 	}
-	host, _ := os.Hostname() // "" if the system does not tell it
-	_, port, _ := net.SplitHostPort(d.port.Addr().String())
+	host, port, _ := net.SplitHostPort(d.port.Addr().String())
+	if !net.ParseIP(host).IsLoopback() {
+		host, _ = os.Hostname() // "" if the system does not tell it
+	}
 	d.replica.Address = net.JoinHostPort(host, port)
 	d.pool = pool.New(pool.Config{
 		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.replica.Name(), Log: log,

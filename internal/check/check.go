@@ -155,12 +155,15 @@ func targetLine(set *targets.Set, t *targets.Target) (class, text string) {
 	case idle > float64(most):
 		warnings, limit = "; the budget of "+daily(float64(most))+" is too small for that", ""
 	}
+	text += "idle " + daily(idle) + limit
+	switch class = "warning"; {
+	case set.Simulated(): // simulated tokens cost nothing
+		return "note", text
+	case warnings == "":
+		class = "note"
+	}
 	if !known {
 		warnings += "; some provider has no price_per_1000 for this type"
 	}
-	text += "idle " + daily(idle) + limit
-	if warnings == "" || set.Simulated() { // simulated tokens cost nothing
-		return "note", text
-	}
-	return "warning", text + warnings
+	return class, text + warnings
 }

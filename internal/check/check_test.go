@@ -67,7 +67,7 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 		"errors": {"budget: 5\ntargets: {}\n", "FILE:1: error: budget: must be a mapping: lines of `key: value`, indented\n" +
 			"FILE:2: error: targets: has no target: add at least one, with paused: true to buy nothing\n", "problems in "},
 		"a warning": {redis + provider + strings.Replace(target, "depth: 0", "depth: 0, lifetime: 1h", 1), "FILE:4: warning: " + warning + valid + "note: a: turnstile, fixed, depth 0; nothing is bought: paused in the configuration file\n", ""},
-		"no price":  {redis + strings.Replace(provider, ", price_per_1000: 1", "", 1) + strings.Replace(target, "paused: true", "budget: {per_day: 5}", 1), valid + "warning: a: turnstile, fixed, depth 0; idle 0 solves a day; at most 5 solves a day; some provider has no price_per_1000 for this type\n", ""},
+		"no price":  {redis + strings.Replace(provider, ", price_per_1000: 1", "", 1) + strings.Replace(target, "paused: true", "budget: {per_day: 5}", 1), valid + "note: a: turnstile, fixed, depth 0; idle 0 solves a day; at most 5 solves a day; some provider has no price_per_1000 for this type\n", ""},
 		"no budget": {redis + provider + strings.Replace(target, "depth: 0, paused: true", "depth: 5", 1), valid + "warning: a: turnstile, fixed, depth 5; idle 1728 solves a day for 1.73; no budget limits it\n", ""},
 		// With a real provider, nothing is bought for a simulated_only target. The output reports
 		// this as a fact, not as a problem.
@@ -108,7 +108,7 @@ func TestTargetLine(t *testing.T) {
 		{head, "depth: 2, idle_after: 1h, budget: {per_day: 10}", "note: a: turnstile, fixed, depth 2; idle 0 solves a day for 0.00 EUR; at most 10 solves a day for 0.012 EUR"},
 		{head, "depth: 9, refill: adaptive, min: 1, budget: {per_day: 400}", "note: a: turnstile, adaptive, depth 9; idle 346 solves a day for 0.41 EUR; at most 400 solves a day for 0.48 EUR"},
 		{head, "depth: 2, paused: true", "note: a: turnstile, fixed, depth 2; nothing is bought: paused in the configuration file"},
-		{unpriced, "depth: 2, budget: {per_day: 1000}", "warning: a: turnstile, fixed, depth 2; idle 691 solves a day; at most 1000 solves a day; some provider has no price_per_1000 for this type"},
+		{unpriced, "depth: 2, budget: {per_day: 1000}", "note: a: turnstile, fixed, depth 2; idle 691 solves a day; at most 1000 solves a day; some provider has no price_per_1000 for this type"},
 		{simulated, "depth: 2", "note: a: turnstile, fixed, depth 2; idle 691 solves a day"},
 	} {
 		set, err := targets.Parse("pools.yaml", []byte("redis: {url: 'redis://h'}\n"+c.head+

@@ -125,7 +125,7 @@ func (a *answers) check(flag, answer string) (value, fault string) {
 	case flag == "key-variable" && likeKey.MatchString(answer) && strings.ContainsAny(answer, "0123456789"):
 		return "", "looks like the key itself: name the variable that has it"
 	case flag == "key-variable" && !variable.MatchString(answer):
-		return "", "must have only capitals, digits and _, and must not begin with a digit"
+		return "", "must be the name of a variable, such as CAPTCHAAI_API_KEY, not the key: only capitals, digits and _"
 	case flag == "page" && !page.MatchString(answer):
 		return "", "must be the whole address, without spaces: begin with https://"
 	case flag == "sitekey" && key == nil:
@@ -195,17 +195,15 @@ func (a *answers) write(ctx context.Context, c *cli.Console, config string) erro
 	if err != nil {
 		return fmt.Errorf("nothing was written: %w", err)
 	}
+	p := &printer{Console: c}
+	if err = cmp.Or(c.Print("wrote "+config), p.print(describe(set, config)...)); err != nil {
+		return err
+	}
 	next := "next:\n"
 	if key == "" {
 		next += "  export " + a.Variable + "=…\n"
+	} else if err = checkLive(ctx, p, set, nil); err != nil {
+		return fmt.Errorf("%w; correct %s, then `poold check --live --config %s`", err, a.Variable, config)
 	}
-	p := &printer{Console: c}
-	err = cmp.Or(c.Print("wrote "+config), p.print(describe(set, config)...))
-	if err == nil {
-		err = c.Print(next + "  poold serve --config " + config + "\n  curl -s 'http://127.0.0.1:8080/pool/" + a.Name + "/token?wait=60s'")
-	}
-	if err != nil || key == "" {
-		return err
-	}
-	return checkLive(ctx, p, set, nil)
+	return c.Print(next + "  " + os.Args[0] + " serve --config " + config + "\n  curl -s 'http://127.0.0.1:8080/pool/" + a.Name + "/token?wait=60s'")
 }

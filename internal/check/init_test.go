@@ -34,11 +34,11 @@ func TestInit(t *testing.T) {
 		"the key":    {flags + " --key-variable 0123456789abcdef", "", nil, "--key-variable: looks like the key itself"},
 		"capitals":   {flags + " --key-variable ABCDEF0123456789", "", nil, "--key-variable: looks like the key itself"},
 		"a value":    {flags + " --key-variable ${KEY}", "", nil, "--key-variable: must be the name without the $"},
-		"small":      {flags + " --key-variable key", "", nil, "--key-variable: must have only capitals"},
+		"small":      {flags + " --key-variable key", "", nil, "--key-variable: must be the name of a variable, such as CAPTCHAAI_API_KEY, not the key"},
 		"a mistake":  {flags + " --type turnstyle", "", nil, "--type: must be one of recaptcha_v2, recaptcha_v3, hcaptcha, turnstile; did you mean turnstile?"},
 		"an owner":   {strings.Replace(flags, "qa@example.com", strings.Repeat("x", 3000), 1), "", nil, "nothing was written: FILE:11: targets.staging-login.owner: "},
 		"a service":  {strings.Replace(flags, "captchaai", "capcha", 1), "", nil, "--service: must be one of 2captcha"},
-		"a used key": {flags + " --key-variable SIMULATED", "", []string{"next:\n  poold serve", "error: provider captchaai: "}, "live checks failed: 1"},
+		"a used key": {flags + " --key-variable SIMULATED", "", []string{"error: provider captchaai: "}, "live checks failed: 1; correct SIMULATED, then `poold check --live --config FILE`"},
 	} {
 		path, out := filepath.Join(t.TempDir(), "pools.yaml"), new(strings.Builder)
 		run := func() error {

@@ -129,7 +129,7 @@ func refusalOf(response *http.Response, body []byte) *refusal {
 	}
 	r.text = Printable(r.Code)
 	if r.Detail != "" {
-		r.text += ": " + Printable(r.Detail)
+		r.text += ": " + Printable(strings.Replace(r.Detail, "?wait=", "--wait ", 1))
 	}
 	if after := response.Header.Get("Retry-After"); after != "" {
 		r.text += "; try again in " + Printable(after) + " s"

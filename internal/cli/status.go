@@ -182,6 +182,9 @@ func targetRow(d *status.Document, t *status.Target) map[string]any {
 	}
 	row["today"], row["in_all"], row["currency"] = priced(today), priced(t.Spent), d.Currency
 	row["ready"], row["wanted"], row["takes"] = t.Fresh, t.Want, t.Hour.Requests
+	if t.LimitedBy == t.State {
+		row["limited_by"] = "" // paused by a pause
+	}
 	if row["hit_rate"] = ""; t.Hour.Hits+t.Hour.Waited+t.Hour.Misses > 0 {
 		row["hit_rate"] = fmt.Sprintf("%.0f%%", 100*t.Hour.HitRate)
 	}
@@ -223,7 +226,7 @@ func targetText(d *status.Document, t *status.Target) string {
 // stateLine says in which state a target is, and why.
 func stateLine(t *status.Target) string {
 	line := strings.TrimSuffix(t.Name+": "+t.State+": "+t.Reason, ": ")
-	return strings.NewReplacer(": budget: ", ": budget used up: ", ": ok: nothing ", ": ok, but nothing ").Replace(line)
+	return strings.NewReplacer(": budget: ", ": ", ": ok: nothing ", ": ok, but nothing ").Replace(line)
 }
 
 // priced returns an amount of money, or that it is unknown.

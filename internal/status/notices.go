@@ -93,7 +93,7 @@ func ProblemsFirst(list []Target) []Target {
 	return slices.SortedStableFunc(slices.Values(list), func(a, b Target) int { return rank(a) - rank(b) })
 }
 
-// announce writes the alarms and the notices. Those about targets come last.
+// announce writes the alarms and the notices.
 func (d *Document) announce(providers []purchase.Status, health redisdb.Health, at time.Time) {
 	d.Alarms, d.Notices = []string{}, []string{} // the JSON must not have null
 	alarm := func(since time.Time, cause, consequence, action string) {
@@ -149,10 +149,11 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	d.announceTargets()
 }
 
-// announceTargets adds a line for each reason why a service or a budget keeps targets from getting tokens, the first
+// announceTargets adds, before the other notices, a line for each reason why a service or a budget keeps targets from getting tokens, the first
 // ones, and one for each key whose budget is used up.
 func (d *Document) announceTargets() {
 	var first []*Target // of each reason
+	urgent := []string{} // the JSON must not have null
 	names := map[string][]string{}
 	for i := range d.Targets {
 		if t := &d.Targets[i]; !t.unread && (t.State == refill.Refused || t.State == refill.Budget) {
@@ -173,18 +174,19 @@ func (d *Document) announceTargets() {
 		if t.State == refill.Refused {
 			d.Alarms = append(d.Alarms, banner(since, d.at, text, "compare sitekey and page with the page, and correct the file"))
 		} else {
-			d.Notices = append(d.Notices, banner(since, d.at, text, "raise the budget in the file, or wait"))
+			urgent = append(urgent, banner(since, d.at, text, "raise the budget in the file, or wait"))
 		}
 	}
 	for _, u := range d.Budgets {
 		if key, is := strings.CutPrefix(u.Scope, pool.ScopeKey); is && u.Used >= u.Limit {
-			d.Notices = append(d.Notices, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens; raise it in the file, or wait")
+			urgent = append(urgent, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens; raise it in the file, or wait")
 		}
 	}
 	if more := len(first) - mostLines; more > 0 {
-		d.Notices = append(d.Notices, fmt.Sprintf("No new tokens for other targets, for %d more reasons: see their states", more))
+		urgent = append(urgent, fmt.Sprintf("No new tokens for other targets, for %d more reasons: see their states", more))
 	}
-	if d.dataLost != "" { // no longer urgent
+	d.Notices = append(urgent, d.Notices...)
+	if d.dataLost != "" {
 		d.Notices = append(d.Notices, d.dataLost)
 	}
 }

@@ -39,6 +39,7 @@ type Name struct{ Name, Version, Service string }
 type Field struct {
 	Key        string // in pools.yaml and POST /solve
 	Must       bool   // a solve needs it
+	Visit      bool   // it belongs to one visit of the page, so only a request has it; it may be long
 	InPHP      string
 	CreateTask string // the names in the object task; a dot leads into an object
 }
@@ -65,7 +66,7 @@ var Kinds = [...]Kind{
 		Type: RecaptchaV2, Poolable: true, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 15 * time.Second,
 		Fields: append([]Field{
 			googlekey, enterprise, {Key: "invisible", InPHP: "invisible", CreateTask: "isInvisible"},
-			{Key: "data_s", InPHP: "data-s datas", CreateTask: "recaptchaDataSValue enterprisePayload.s@enterprise"},
+			{Key: "data_s", Visit: true, InPHP: "data-s datas", CreateTask: "recaptchaDataSValue enterprisePayload.s@enterprise"},
 			{Key: "action", InPHP: "action", CreateTask: "pageAction action"}, // of the enterprise variant
 		}, onPage...),
 		InPHP: []Name{{Name: "userrecaptcha"}}, CreateTask: []Name{{Name: "RecaptchaV2"}, {Name: "NoCaptcha"}, {Name: "ReCaptchaV2", Service: "capsolver"}},
@@ -83,7 +84,7 @@ var Kinds = [...]Kind{
 	{
 		Type: HCaptcha, Poolable: true, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 5 * time.Second,
 		Fields: append([]Field{
-			sitekey, {Key: "rqdata", InPHP: "data", CreateTask: "enterprisePayload.rqdata data"},
+			sitekey, {Key: "rqdata", Visit: true, InPHP: "data", CreateTask: "enterprisePayload.rqdata data"},
 			{InPHP: "invisible", CreateTask: "isInvisible"}, // a client sends it always
 		}, onPage...),
 		InPHP: []Name{{Name: "hcaptcha"}}, CreateTask: []Name{{Name: "HCaptcha"}},
@@ -155,6 +156,13 @@ func SolvableTypes() []Type { return typesOf(func(Kind) bool { return true }) }
 // TypesWith lists the types that have a key.
 func TypesWith(key string) []Type {
 	return typesOf(func(k Kind) bool { return k.Has(key) })
+}
+
+// IsOfVisit reports whether a key belongs to one visit of the page.
+func IsOfVisit(key string) bool {
+	return len(typesOf(func(k Kind) bool {
+		return slices.ContainsFunc(k.Fields, func(f Field) bool { return f.Key == key && f.Visit })
+	})) > 0
 }
 
 func typesOf(belongs func(Kind) bool) (all []Type) {

@@ -32,7 +32,7 @@ type Order struct {
 	EndedAt     Time         `json:"ended_at"`
 	ElapsedMS   int64        `json:"elapsed_ms"` // from the submit to the end
 	Polls       int          `json:"polls"`      // by the replica that ended the order
-	EndedBy     string       `json:"ended_by"`   // submit, poll, callback, deadline, stop or adoption
+	EndedBy     string       `json:"ended_by"`   // submit, poll, callback or deadline
 	Price       Money        `json:"price"`      // 0 unless the service has solved the task or may still solve it
 	Choice      string       `json:"choice"`     // how the provider was chosen, see purchase.Purchase
 }

@@ -268,24 +268,34 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	formula.Sitekey, formula.Owner, formula.Code, formula.Task, formula.Pageurl = "=cmd|' /C calc'!A0", "+1", "@x", "\tx", "\rx"
 	d.writeRecords(t, r, formula)
 	d.buyer.underWay = []purchase.OrderInFlight{underWay(7, "", "-k", pool.Bought, day)}
+	has := func(rows [][]string, names []string, want map[string]string) {
+		t.Helper()
+		if len(rows) != 2 || !slices.Equal(rows[0], names) {
+			t.Fatalf("%d rows, names %q, want %q", len(rows), rows[0], names)
+		}
+		for name, value := range want {
+			testkit.Equal(t, name, rows[1][slices.Index(names, name)], value)
+		}
+	}
 	_, rows := d.csvRows(t, "/history/order/"+r.ID)
-	if want := []string{r.ID, "checkout", "Quality, \"Assurance\"\nBerlin", "recaptcha_v2", "6Le", "https://checkout.example.com/", "solver", "t-1", "solved", "solved", "'-1",
-		"2026-01-02T03:03:45.678Z", "2026-01-02T03:03:47.428Z", "2026-01-02T03:04:00.678Z", "2026-01-02T03:04:05.678Z", "18250", "3", "poll", "0.00299", "cheapest"}; len(rows) != 2 ||
-		!slices.Equal(rows[0], keysOf(t, history.Order{})) || !slices.Equal(rows[1], want) {
-		t.Errorf("%q", rows)
-	}
+	has(rows, keysOf(t, history.Order{}), map[string]string{
+		"id": r.ID, "target": "checkout", "owner": "Quality, \"Assurance\"\nBerlin", "type": "recaptcha_v2", "sitekey": "6Le",
+		"pageurl": "https://checkout.example.com/", "provider": "solver", "task": "t-1", "status": "solved", "outcome": "solved",
+		"code": "'-1", "placed_at": "2026-01-02T03:03:45.678Z", "submitted_at": "2026-01-02T03:03:47.428Z",
+		"solved_at": "2026-01-02T03:04:00.678Z", "ended_at": "2026-01-02T03:04:05.678Z", "elapsed_ms": "18250", "polls": "3",
+		"ended_by": "poll", "price": "0.00299", "choice": "cheapest",
+	})
 	_, rows = d.csvRows(t, "/history/site/"+url.PathEscape(formula.Sitekey))
-	if got := rows[1]; len(rows) != 2 || got[2] != "'+1" || got[4] != "'"+formula.Sitekey || got[5] != "'x" || got[7] != "'\tx" || got[10] != "'@x" {
-		t.Errorf("%q", rows)
-	}
+	has(rows, keysOf(t, history.Order{}), map[string]string{
+		"owner": "'+1", "sitekey": "'" + formula.Sitekey, "pageurl": "'x", "task": "'\tx", "code": "'@x",
+	})
 	a, rows := d.csvRows(t, "/history/orders?status=solved&limit=1")
-	if len(rows) != 2 || rows[1][0] != formula.ID || !strings.Contains(a.header.Get("Link"), "cursor=") {
-		t.Errorf("%v %q", a.header, rows)
+	has(rows, keysOf(t, history.Order{}), map[string]string{"id": formula.ID})
+	if !strings.Contains(a.header.Get("Link"), "cursor=") {
+		t.Errorf("%v", a.header)
 	}
 	_, rows = d.csvRows(t, "/history/active")
-	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, Active{})) || rows[1][0] != orderID(7) || rows[1][4] != "'-k" || rows[1][20] != "bought" {
-		t.Errorf("%q", rows)
-	}
+	has(rows, keysOf(t, Active{}), map[string]string{"id": orderID(7), "sitekey": "'-k", "state": "bought"})
 	_, rows = d.csvRows(t, "/history/day/2026-01-02")
 	if len(rows) != 4 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
 		!reflect.DeepEqual(rows[1:], [][]string{

@@ -171,7 +171,10 @@ func (c *Client) ReadBalance(ctx context.Context) error {
 	if !c.cfg.Balance {
 		return nil
 	}
-	q, _ := c.protocol.ask(balance, "", "", false)
+	q, offered := c.protocol.ask(balance, "", "", false)
+	if !offered {
+		return nil
+	}
 	a, err := c.call(ctx, balance, q, captcha.Identity{})
 	if err == nil {
 		c.money.Store(&a.number)

@@ -12,9 +12,16 @@
 // # Adding a service or a type
 //
 // A service that speaks one of the two protocols needs only its addresses in targets/providers.go, its
-// name in targets/set.go, and what differs at it in profiles.go and captcha.Kinds. A new protocol is
-// a type with the interface protocol (client.go), a constant in targets/set.go, a case in New, and a
-// row in the table dialects (hostile_test.go), which tests it with every hostile reply. A new type of CAPTCHA is a row in captcha.Kinds.
+// name in targets/set.go, and what differs at it in profiles.go and captcha.Kinds. A new type of CAPTCHA
+// is a row in captcha.Kinds. A new protocol needs
+//
+//   - a type with the interface protocol, and a case in New (client.go)
+//   - if its calls are no POST, or have the key in a header: the query and exchange (transport.go), and the
+//     invariant about the key below
+//   - a constant in targets/set.go, its paths in the pattern of addresses that are no base address
+//     (targets/providers.go), and words in Provider.validate and check's tryProvider about calls that it lacks
+//   - rows in the tables dialects (hostile_test.go), which tests it with every hostile reply, of
+//     TestCannotBeAsked and of secret_test.go
 //
 // # Protocols
 //

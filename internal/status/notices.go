@@ -152,7 +152,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 // announceTargets adds, before the other notices, a line for each reason why a service or a budget keeps targets from getting tokens, the first
 // ones, and one for each key whose budget is used up.
 func (d *Document) announceTargets() {
-	var first []*Target // of each reason
+	var first []*Target  // of each reason
 	urgent := []string{} // the JSON must not have null
 	names := map[string][]string{}
 	for i := range d.Targets {

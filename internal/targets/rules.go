@@ -22,9 +22,6 @@ const (
 	maxLongText = 16 << 10
 )
 
-// longTexts are the fields of requests that may be longer than maxText.
-var longTexts = map[string]int{"data_s": maxLongText, "rqdata": maxLongText, "image": 2 * captcha.MostPicture}
-
 // text reads a text. No message quotes it, because it may be a secret. Numbers and booleans count as
 // texts too, because an identifier may look like one. The text of a key without a value is "".
 func (at *place) text() bool {
@@ -34,7 +31,12 @@ func (at *place) text() bool {
 	if isNull(at.node) {
 		at.value = ""
 	}
-	most, odd := max(maxText, longTexts[at.key]), TextFault(at.value)
+	most, odd := maxText, TextFault(at.value)
+	if captcha.IsOfVisit(at.key) {
+		most = maxLongText
+	} else if at.key == "image" {
+		most = 2 * captcha.MostPicture
+	}
 	return at.obey(
 		fault{at.r.request && at.node.Style&quotedStyle == 0, "must be text, in quotes"},
 		fault{at.r.request && strings.ContainsRune(at.value, utf8.RuneError), "must be valid UTF-8"}, // the JSON decoder replaces invalid bytes

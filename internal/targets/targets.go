@@ -166,7 +166,7 @@ func requestOnly(key string) string {
 	key = strings.ReplaceAll(key, "-", "_") // pages write data-s
 	of := typesWith[key]
 	poolable := slices.ContainsFunc(of, func(t captcha.Type) bool { return captcha.Of(t).Poolable })
-	if of == nil || poolable && key != "data_s" && key != "rqdata" {
+	if of == nil || poolable && !captcha.IsOfVisit(key) {
 		return ""
 	}
 	return "cannot be pooled: it is made for one visit of the page or one picture; send it with POST /solve"

@@ -245,10 +245,9 @@ local spread = false -- another provider may take what this one refuses: no brak
 if how == 'hopeless' and ARGV[18] ~= '0' then
   local avoid, avoided = 'avoid:' .. ARGV[15], 1
   local ends = tonumber(redis.call('HGET', KEYS[8], avoid) or 0)
-  for _, name in ipairs(redis.call('HKEYS', KEYS[8])) do
-    if name ~= avoid and string.sub(name, 1, 6) == 'avoid:' and tonumber(redis.call('HGET', KEYS[8], name)) > now then
-      avoided = avoided + 1
-    end
+  local b = redis.call('HGETALL', KEYS[8])
+  for i = 1, #b, 2 do
+    if b[i] ~= avoid and string.sub(b[i], 1, 6) == 'avoid:' and tonumber(b[i + 1]) > now then avoided = avoided + 1 end
   end
   spread = avoided <= tonumber(ARGV[18]) and (ends <= now or tonumber(o[3]) <= ends - 600000)
   if ends <= now then redis.call('HSET', KEYS[8], avoid, now + 600000) end

@@ -37,7 +37,8 @@ targets:
 
 func start(t *testing.T) *daemontest.Process {
 	t.Helper()
-	service := daemontest.Provider(t, simulatedtest.Options{Median: 100 * time.Millisecond, Threads: 10, Flavour: simulatedtest.CaptchaAI, Seed: 1})
+	service := daemontest.Provider(t,
+		simulatedtest.Options{Median: 100 * time.Millisecond, Threads: 10, Flavour: simulatedtest.CaptchaAI, Seed: 1})
 	return daemontest.Start(t, daemontest.Options{Config: fmt.Sprintf(config, key, service), Key: key})
 }
 
@@ -69,7 +70,8 @@ func TestTakeAndReport(t *testing.T) {
 		if token, err = client.Take(t.Context(), "login"); err != nil {
 			t.Fatal(err)
 		}
-		if token.ID == "" || token.Token == "" || token.Type != "turnstile" || token.Target != "login" || time.Until(token.ExpiresAt) <= 0 {
+		if token.ID == "" || token.Token == "" || token.Type != "turnstile" || token.Target != "login" ||
+			time.Until(token.ExpiresAt) <= 0 {
 			t.Errorf("the token is %+v", token)
 		}
 	}
@@ -91,10 +93,12 @@ func TestTakeEnds(t *testing.T) {
 	daemon := start(t)
 	client := poold.Client{URL: daemon.URL, Key: key}
 	var refused *poold.Error
-	if _, err := client.Take(t.Context(), "paused"); !errors.As(err, &refused) || refused.Code != "paused" || refused.Status != http.StatusServiceUnavailable {
+	if _, err := client.Take(t.Context(), "paused"); !errors.As(err, &refused) || refused.Code != "paused" ||
+		refused.Status != http.StatusServiceUnavailable {
 		t.Errorf("a paused target: %v", err)
 	}
-	if _, err := client.Take(t.Context(), "no/such"); !errors.As(err, &refused) || refused.Code != "unknown_target" || refused.Detail == "" {
+	if _, err := client.Take(t.Context(), "no/such"); !errors.As(err, &refused) || refused.Code != "unknown_target" ||
+		refused.Detail == "" {
 		t.Errorf("an unknown target: %v", err)
 	}
 	client.Key = ""

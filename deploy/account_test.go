@@ -43,7 +43,8 @@ func TestProviderAccount(t *testing.T) {
 	w.wait("login", 1, 3)
 
 	w.Write(config("next="+second, "main="+first))
-	testkit.Within(t, 20*time.Second, "the second account", func() bool { return w.Process.Output.Count("the configuration was applied") == 1 })
+	testkit.Within(t, 20*time.Second, "the second account",
+		func() bool { return w.Process.Output.Count("the configuration was applied") == 1 })
 	for range 4 { // one ready token, and tokens of the new account
 		taken = append(taken, w.take("login").Token)
 	}
@@ -56,7 +57,8 @@ func TestProviderAccount(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "the end of the old account's orders", func() bool { return inFlight() == "0" })
 	w.wait("login", 4, 0)
 	w.Write(config("next=" + second))
-	testkit.Within(t, 20*time.Second, "the old account to be removed", func() bool { return w.Process.Output.Count("the configuration was applied") == 2 })
+	testkit.Within(t, 20*time.Second, "the old account to be removed",
+		func() bool { return w.Process.Output.Count("the configuration was applied") == 2 })
 	for range 5 {
 		taken = append(taken, w.take("login").Token)
 	}

@@ -50,7 +50,8 @@ func (w *watched) wait(target string, fresh, inFlight int) {
 func (w *watched) solved(target string) int {
 	w.Helper()
 	var page struct{ Records []struct{ ID string } }
-	if err := json.Unmarshal([]byte(w.call(http.StatusOK, "GET", "/history/orders?status=solved&limit=1000&target="+target, "")), &page); err != nil {
+	if err := json.Unmarshal([]byte(
+		w.call(http.StatusOK, "GET", "/history/orders?status=solved&limit=1000&target="+target, "")), &page); err != nil {
 		w.Fatal(err)
 	}
 	return len(page.Records)

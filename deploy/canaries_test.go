@@ -77,7 +77,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	database := postgrestest.Start(t)
 	address := database.Database(t)
 	redis, process := redistest.Process(t, "--requirepass", secrets["REDIS_PASSWORD"])
-	service := daemontest.Provider(t, simulatedtest.Options{Key: secrets["PROVIDER_KEY"], Median: time.Second, PingShare: 0.5, LedgerHTTP: true})
+	service := daemontest.Provider(t,
+		simulatedtest.Options{Key: secrets["PROVIDER_KEY"], Median: time.Second, PingShare: 0.5, LedgerHTTP: true})
 	config := fmt.Sprintf(canaryConfig, redis, redistest.FreeAddress(t), service, service, "%[1]s", address, address, t.TempDir())
 	c := startWithSecrets(t, config)
 	c.status(`"name":"refused","state":"down"`, `"fresh":15`)
@@ -216,9 +217,11 @@ func (c *canaries) brokenFiles() {
 	for _, line := range []string{
 		"redis: {url: 'redis://:" + secret + "@'}", "  kee: " + secret, secret, "  - {name: x, key: " + secret,
 		"  x: {" + page + "x, proxy: '" + user + "', proxy_type: x}", "  x: {depth: ${WRONG_KEY}, lifetime: ${PROXY_PASSWORD}}",
-		"  x: {" + page + "x, proxy: '" + user + "@proxy.example.com', proxy_type: http}", "history: {backend: " + secret + ", url: 'postgres://u:" + secret + "@'}",
-		"  x: {type: ${PROVIDER_KEY}, sitekey: '', pageurl: 'https://u:" + secret + "@example.com'}", "providers: [{name: x, url: 'https://u:" + secret + "@x', key: ${WRONG_KEY}}]",
-		"  x: {" + page + "x, owner: ${UNSET_CANARY:?" + secret + "}}", "server: {listen: '" + secret + "', keys: [{name: x, key: " + secret + ", scopes: [" + secret + "]}]}",
+		"  x: {" + page + "x, proxy: '" + user + "@proxy.example.com', proxy_type: http}", "history: {backend: " + secret +
+			", url: 'postgres://u:" + secret + "@'}", "  x: {type: ${PROVIDER_KEY}, sitekey: '', pageurl: 'https://u:" + secret +
+			"@example.com'}", "providers: [{name: x, url: 'https://u:" + secret + "@x', key: ${WRONG_KEY}}]", "  x: {" + page +
+			"x, owner: ${UNSET_CANARY:?" + secret + "}}", "server: {listen: '" + secret + "', keys: [{name: x, key: " + secret +
+			", scopes: [" + secret + "]}]}",
 	} {
 		c.Write(string(text) + line + "\n")
 		if status, answer := c.ask("right", "POST", "/-/reload", "", secrets["CALLER_KEY"]); status < http.StatusBadRequest {

@@ -15,7 +15,8 @@ import (
 )
 
 // guest is a body for POST /solve with a proxy.
-var guest = `{"type":"turnstile","sitekey":"k","pageurl":"https://solve.example.com/a","proxy":"` + proxyOfCaller + `","proxy_type":"http","dedup":"identity"}`
+var guest = `{"type":"turnstile","sitekey":"k","pageurl":"https://solve.example.com/a","proxy":"` + proxyOfCaller +
+	`","proxy_type":"http","dedup":"identity"}`
 
 var proxyOfCaller = secrets["PROXY_USER"] + ":" + secrets["PROXY_PASSWORD"] + "@proxy.example.com:8080"
 
@@ -52,8 +53,9 @@ func (c *canaries) everyRoute(accepted bool) {
 		if with == (request{}) {
 			with = requests[template]
 		}
-		path := strings.NewReplacer("{target}", "login", "{id}", with.id, "{provider}", "main", "{order}", "o", "{secret}", secrets["CALLBACK_SECRET"],
-			"{sitekey}", "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", "{date}", time.Now().UTC().Format(time.DateOnly), "{name}", "all", "{profile}", "goroutine").Replace(template)
+		path := strings.NewReplacer("{target}", "login", "{id}", with.id, "{provider}", "main", "{order}", "o", "{secret}",
+			secrets["CALLBACK_SECRET"], "{sitekey}", "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", "{date}",
+			time.Now().UTC().Format(time.DateOnly), "{name}", "all", "{profile}", "goroutine").Replace(template)
 		all.Go(func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
@@ -71,7 +73,8 @@ func (c *canaries) everyRoute(accepted bool) {
 			c.ask("a limited", method, path+with.query, strings.ReplaceAll(with.body, key, secrets["LIMITED_KEY"]), secrets["LIMITED_KEY"])
 			c.ask("a browser's", method, path+strings.ReplaceAll(with.query, key, wrong), strings.ReplaceAll(with.body, key, wrong), wrong)
 			c.ask("a wrong", method, path+strings.ReplaceAll(with.query, key, wrong), strings.ReplaceAll(with.body, key, wrong), wrong)
-			nonsense := `{"token":"` + secrets["TOKEN"] + `x","key":"` + wrong + `","clientKey":"` + key + `","proxy":"` + proxyOfCaller + `"}`
+			nonsense := `{"token":"` + secrets["TOKEN"] + `x","key":"` + wrong + `","clientKey":"` + key + `","proxy":"` +
+				proxyOfCaller + `"}`
 			c.ask("a nonsensical", method, path+"?wait="+wrong+"&token="+secrets["TOKEN"]+"&key="+key+"&proxy="+proxyOfCaller, nonsense, key)
 		})
 	}

@@ -46,12 +46,14 @@ func (p *project) container(t *testing.T, name string, i image) *container {
 	t.Helper()
 	s := p.Services[name]
 	// The sandbox gives no privileges, so compose.yaml must not need any.
-	if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) || s.Privileged || len(s.CapAdd) > 0 {
+	if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) ||
+		s.Privileged || len(s.CapAdd) > 0 {
 		t.Errorf("%s keeps privileges: cap_drop %q, security_opt %q", name, s.CapDrop, s.SecurityOpt)
 	}
 	c := &container{
 		network: p.network, env: i.env, user: cmp.Or(s.User, i.user), folder: cmp.Or(s.WorkingDir, i.folder), readOnly: s.ReadOnly,
-		command: slices.Concat(i.entrypoint, s.Command), mounts: append(slices.Clone(i.files), mount{source: p.hosts, target: "/etc/hosts"}),
+		command: slices.Concat(i.entrypoint, s.Command),
+		mounts:  append(slices.Clone(i.files), mount{source: p.hosts, target: "/etc/hosts"}),
 	}
 	own(t, p.hosts, "0:0", 0o644)
 	for _, v := range s.Volumes {
@@ -147,7 +149,8 @@ func TestCompose(t *testing.T) {
 
 	applied := func(limit time.Duration, count int) {
 		t.Helper()
-		poold.within(t, limit, "the secret to be applied", func() bool { return poold.output.Count("the configuration was applied") >= count })
+		poold.within(t, limit, "the secret to be applied",
+			func() bool { return poold.output.Count("the configuration was applied") >= count })
 	}
 	// Without a signal, poold notices the change within a minute.
 	write(t, secret("captchaai-key"), "second-key")

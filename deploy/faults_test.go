@@ -153,7 +153,8 @@ func storeFaults(t *testing.T) *watched {
 	for range 6 {
 		w.call(http.StatusNoContent, "POST", "/pool/login/token/"+w.take("login").ID+"/report", `{"outcome": "rejected"}`)
 	}
-	w.fault("a site rejects tokens", []string{"PooldTokensRejected"}, `poold_reports_total{outcome="rejected",target="login"} 6`, tokensOf+"2")
+	w.fault("a site rejects tokens", []string{"PooldTokensRejected"},
+		`poold_reports_total{outcome="rejected",target="login"} 6`, tokensOf+"2")
 
 	w.calm()
 	setFaults(t, url, simulatedtest.Fault{On: simulatedtest.Poll, Kind: simulatedtest.Drop, Times: 4})
@@ -171,7 +172,8 @@ func storeFaults(t *testing.T) *watched {
 	redistest.Do(t, redis, "EVAL", `local now = redis.call('TIME')[1] .. '000'
 		for i = 1, 100000 do redis.call('XADD', KEYS[1], '*', 'at', now, 'kind', 'missed', 'row', '{"Key":"k"}') end return 1`, 1, handouts)
 	w.take("login")
-	w.fault("PostgreSQL is away for long", []string{"PooldHistoryDown", "PooldHistoryGaps"}, `poold_history_unrecorded_total{target="*"} >0`)
+	w.fault("PostgreSQL is away for long", []string{"PooldHistoryDown", "PooldHistoryGaps"},
+		`poold_history_unrecorded_total{target="*"} >0`)
 	redistest.Do(t, redis, "DEL", handouts)
 
 	database.Up(t)
@@ -196,7 +198,8 @@ func serviceFaults(t *testing.T) *watched {
 	redis, process := redistest.Process(t)
 	url := service(t, 3*time.Second) // an order is in flight for longer than a document of the status
 	listen := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
-	config := fmt.Sprintf(faultConfig, redis, url, "balance: true, callback_url: 'http://"+listen+"', fallback_after: 5s, callback_delay: 0s") +
+	config := fmt.Sprintf(faultConfig, redis, url, "balance: true, callback_url: 'http://"+listen+
+		"', fallback_after: 5s, callback_delay: 0s") +
 		login
 	w := watch(t, daemontest.Options{Config: config, Listen: listen})
 	up := `poold_provider_up{provider="main"} `
@@ -204,7 +207,8 @@ func serviceFaults(t *testing.T) *watched {
 	w.calm(tokensOf+"2", `poold_provider_balance{provider="main"} 600`)
 	setFaults(t, url, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_USER_KEY"})
 	w.take("login")
-	w.fault("the service refuses the key", []string{"PooldNoProvider", "PooldProviderDown", "PooldTargetStarved"}, up+"0", `poold_target_state{state="starved",target="login"} 1`)
+	w.fault("the service refuses the key", []string{"PooldNoProvider", "PooldProviderDown", "PooldTargetStarved"}, up+"0",
+		`poold_target_state{state="starved",target="login"} 1`)
 
 	setFaults(t, url)
 	w.call(http.StatusOK, "POST", "/providers/main/probe", "")
@@ -225,7 +229,8 @@ func serviceFaults(t *testing.T) *watched {
 	w.take("login")
 	w.scrapeWith(`poold_orders_in_flight{state="bought",target="login"} 1`)
 	testkit.NoError(t, process.Kill())
-	w.fault("Redis is killed before a callback", []string{"PooldDeadLetters", "PooldRedisDown"}, "poold_redis_up 0", "poold_dead_letters 1")
+	w.fault("Redis is killed before a callback", []string{"PooldDeadLetters", "PooldRedisDown"}, "poold_redis_up 0",
+		"poold_dead_letters 1")
 	return w
 }
 
@@ -251,7 +256,8 @@ func demandFaults(t *testing.T) *watched {
 				missed++
 			}
 		}
-		burst.during = append(burst.during, w.scrapeWith(fmt.Sprintf(`poold_token_requests_total{outcome="miss",target="burst"} %d`, missed)))
+		burst.during = append(burst.during,
+			w.scrapeWith(fmt.Sprintf(`poold_token_requests_total{outcome="miss",target="burst"} %d`, missed)))
 	}
 	w.stories = append(w.stories, burst)
 

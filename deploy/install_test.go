@@ -135,8 +135,9 @@ func TestUnitReadsCredentials(t *testing.T) {
 	for round := 1; round <= 2; round++ {
 		own(t, filepath.Join(credentials, "poold-key"), unitUser, 0)
 		refused := func() int {
-			return p.output.Count("level=ERROR", "the configuration was refused, the last good one stays in use", "server.keys.default.key: the file "+
-				credentialsFolder+"/poold-key cannot be read: permission denied: allow the user of the daemon to read it")
+			return p.output.Count("level=ERROR", "the configuration was refused, the last good one stays in use",
+				"server.keys.default.key: the file "+
+					credentialsFolder+"/poold-key cannot be read: permission denied: allow the user of the daemon to read it")
 		}
 		p.within(t, 20*time.Second, "a line about the credential", func() bool { return refused() == round })
 		reloads := len(n.matching("RELOADING=1"))
@@ -146,7 +147,8 @@ func TestUnitReadsCredentials(t *testing.T) {
 		n.wait(t, reloads+1, "RELOADING=1")
 		n.wait(t, reloads+2, "READY=1")
 		testkit.Equal(t, "refusals of the credential in the log", refused(), round)
-		if status, body := m.network.call(10*time.Second, http.MethodGet, "http://127.0.0.1:8080/status.json", callersKey); status != http.StatusOK {
+		if status, body := m.network.call(10*time.Second, http.MethodGet, "http://127.0.0.1:8080/status.json",
+			callersKey); status != http.StatusOK {
 			t.Errorf("with the unreadable credential: %d %s", status, body)
 		}
 		own(t, filepath.Join(credentials, "poold-key"), unitUser, 0o400)

@@ -96,7 +96,8 @@ func (m *manifests) pod(t *testing.T, n *network, ip string, i image) *pod {
 	spec := m.deployment.Spec.Template.Spec
 	c, s := spec.Containers[0], spec.SecurityContext
 	privileges := c.SecurityContext
-	if *privileges.AllowPrivilegeEscalation || !slices.Equal(privileges.Capabilities.Drop, []core.Capability{"ALL"}) || !*s.RunAsNonRoot {
+	if *privileges.AllowPrivilegeEscalation || !slices.Equal(privileges.Capabilities.Drop, []core.Capability{"ALL"}) ||
+		!*s.RunAsNonRoot {
 		t.Errorf("the pod keeps privileges: %+v", privileges)
 	}
 	p := &pod{address: fmt.Sprintf("%s:%d", ip, c.Ports[0].ContainerPort)}
@@ -180,7 +181,8 @@ func TestKubernetesObjectsFit(t *testing.T) {
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	n, m := newNetwork(t), loadManifests(t)
-	m.secret.StringData = map[string]string{"captchaai-key": "a-key", "poold-key": "first-key-of-callers", "redis-password": "a-password"}
+	m.secret.StringData = map[string]string{"captchaai-key": "a-key", "poold-key": "first-key-of-callers",
+		"redis-password": "a-password"}
 	m.config.Data["pools.yaml"] = n.provider(t).replaceURL(t, m.config.Data["pools.yaml"])
 	startRedis := func() func() {
 		redis := n.redis(t, "a-password", "--requirepass", "a-password", "--appendonly", "yes", "--maxmemory-policy", "noeviction")

@@ -58,7 +58,8 @@ func TestMoving(t *testing.T) {
 	first, second := redistest.Server(t, noDelay...), redistest.Server(t, noDelay...)
 	url := service(t, 100*time.Millisecond)
 	config := func(section string) daemontest.Options {
-		return daemontest.Options{Config: fmt.Sprintf(strings.Replace(faultConfig, `{url: "redis://%s"}`, "%s", 1), section, url, "concurrency: 20") +
+		return daemontest.Options{Config: fmt.Sprintf(strings.Replace(faultConfig, `{url: "redis://%s"}`, "%s", 1), section,
+			url, "concurrency: 20") +
 			"  login: {" + page + "login, depth: 4, budget: {per_day: 100}}\n" +
 			"  other: {" + page + "other, depth: 3}\n  third: {" + page + "third, depth: 2}\n"}
 	}
@@ -113,7 +114,8 @@ func (w *watched) kept(mode string) {
 		w.Errorf("%s: the paused target: %+v", mode, s)
 	}
 	testkit.Equal(w.TB, mode+": solves of the budget", w.state("login").Budget.Day.Used, 5)
-	testkit.Within(w.TB, 20*time.Second, "the history", func() bool { return w.solved("login")+w.solved("other")+w.solved("third") == 9 })
+	testkit.Within(w.TB, 20*time.Second, "the history",
+		func() bool { return w.solved("login")+w.solved("other")+w.solved("third") == 9 })
 	if status := w.call(http.StatusOK, "GET", "/status.json", ""); !strings.Contains(status, `"mode":"`+mode+`"`) {
 		w.Errorf("the mode of Redis is not %s", mode)
 	}
@@ -173,7 +175,8 @@ func toCluster(t *testing.T, from string) (redis string, nodes []string) {
 	t.Helper()
 	nodes, replaced := emptyCluster(t)
 	began, before := time.Now(), expiries(t, from)
-	output := bash(t, t.TempDir(), blocks(t, "redis.md", "## Moving to a cluster")[1], nil, "10.0.0.21:6379", nodes[0], "10.0.0.11:6379", from)
+	output := bash(t, t.TempDir(), blocks(t, "redis.md", "## Moving to a cluster")[1], nil, "10.0.0.21:6379", nodes[0],
+		"10.0.0.11:6379", from)
 	sameExpiries(t, before, expiries(t, nodes...), time.Since(began))
 	if !strings.Contains(output, "keys in 3 masters") {
 		t.Errorf("the copy printed\n%s", output)
@@ -199,7 +202,8 @@ func restoreCluster(t *testing.T, nodes []string) {
 		bash(t, folder, restore[2], nil, "6390", port, "10.0.0.21:6379", nodes[0])
 	}
 	maps.DeleteFunc(before, func(key string, _ time.Duration) bool {
-		deleted := []string{"tokens", "tickets", "order", "deadlines", "owned", "permits", "inflight", "due"} // some may have an order in flight
+		// some may have an order in flight
+		deleted := []string{"tokens", "tickets", "order", "deadlines", "owned", "permits", "inflight", "due"}
 		return slices.ContainsFunc(deleted, func(kind string) bool { return strings.HasPrefix(key, "{captcha}:"+kind) })
 	})
 	sameExpiries(t, before, expiries(t, nodes...), time.Since(began))

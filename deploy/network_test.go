@@ -110,7 +110,8 @@ func (n *network) call(limit time.Duration, method, url, key string) (status int
 // take takes a token from the target that the files of this folder have.
 func (n *network) take(t *testing.T, address, key string) {
 	t.Helper()
-	if status, body := n.call(40*time.Second, http.MethodPost, "http://"+address+"/pool/staging-login/token?wait=30s", key); status != http.StatusOK {
+	if status, body := n.call(40*time.Second, http.MethodPost, "http://"+address+"/pool/staging-login/token?wait=30s",
+		key); status != http.StatusOK {
 		t.Errorf("a token from %s: %d %s", address, status, body)
 	}
 }

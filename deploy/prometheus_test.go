@@ -79,7 +79,8 @@ func TestPromtoolAcceptsTheRules(t *testing.T) {
 	// A copy with another path of the key, which promtool reads.
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), read(t, "prometheus/rules.yaml"))
-	text := strings.ReplaceAll(read(t, "prometheus/prometheus.yaml"), "/etc/prometheus/poold.key", write(t, filepath.Join(dir, "poold.key"), "a key"))
+	text := strings.ReplaceAll(read(t, "prometheus/prometheus.yaml"), "/etc/prometheus/poold.key",
+		write(t, filepath.Join(dir, "poold.key"), "a key"))
 	promtool(t, "check", "config", write(t, filepath.Join(dir, "prometheus.yaml"), text))
 }
 
@@ -161,7 +162,8 @@ func TestCommandsOfTheAlertsWork(t *testing.T) {
 	for _, alert := range alerts {
 		commands = append(commands, found(`"(poold [^"]+)"`, alert.Annotations["description"])...)
 	}
-	w := watch(t, daemontest.Options{Config: fmt.Sprintf(faultConfig, redistest.Server(t), service(t, 100*time.Millisecond), "") + login})
+	w := watch(t, daemontest.Options{
+		Config: fmt.Sprintf(faultConfig, redistest.Server(t), service(t, 100*time.Millisecond), "") + login})
 	w.calm(tokensOf + "2")
 	values := strings.NewReplacer("TARGET", "login", "{{ $labels.target }}", "login", "NAME", "main", "{{ $labels.provider }}", "main")
 	slices.Sort(commands)

@@ -113,7 +113,8 @@ func TestRotationUnderLoad(t *testing.T) {
 		t.Helper()
 		change()
 		reloads++
-		testkit.Within(t, 20*time.Second, what+" to be applied", func() bool { return p.Output.Count("the configuration was applied") >= reloads })
+		testkit.Within(t, 20*time.Second, what+" to be applied",
+			func() bool { return p.Output.Count("the configuration was applied") >= reloads })
 		for before := served.Load(); served.Load() < before+20; {
 			time.Sleep(5 * time.Millisecond)
 		}

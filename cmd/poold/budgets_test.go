@@ -20,16 +20,17 @@ func TestOrdersOfTheHistoryAreCountedAgain(t *testing.T) {
 	defer func() { _ = d.disconnect() }()
 	now := time.Now()
 	row := func(id, target string, outcome history.Outcome, age time.Duration) history.Row {
-		o := history.Order{ID: id, Target: target, Owner: "qa", Type: captcha.Turnstile, Price: 2_000_000, Outcome: outcome, Status: history.StatusError,
-			PlacedAt: history.Time{Time: now.Add(-age)}, EndedAt: history.Time{Time: now.Add(-age)}}
+		o := history.Order{ID: id, Target: target, Owner: "qa", Type: captcha.Turnstile, Price: 2_000_000, Outcome: outcome,
+			Status: history.StatusError, PlacedAt: history.Time{Time: now.Add(-age)}, EndedAt: history.Time{Time: now.Add(-age)}}
 		if outcome == history.Solved {
 			o.Status = history.StatusSolved
 		}
 		return o.Row()
 	}
 	rows := []history.Row{
-		row("A", "login", history.Solved, time.Minute), row("B", "login", history.Lost, 5*time.Hour), row("C", "login", history.Refused, time.Minute),
-		row("D", "login", history.Solved, 25*time.Hour), row("E", "free", history.Solved, time.Minute), row("F", "/solve", history.Solved, time.Minute),
+		row("A", "login", history.Solved, time.Minute), row("B", "login", history.Lost, 5*time.Hour),
+		row("C", "login", history.Refused, time.Minute), row("D", "login", history.Solved, 25*time.Hour),
+		row("E", "free", history.Solved, time.Minute), row("F", "/solve", history.Solved, time.Minute),
 	}
 	testkit.NoError(t, d.stores.sink.Append(t.Context(), rows))
 	for range 2 {
@@ -40,9 +41,11 @@ func TestOrdersOfTheHistoryAreCountedAgain(t *testing.T) {
 	free, login := d.file.Current().Targets[0].ID, d.file.Current().Targets[1].ID
 	stocks, err := d.pool.LookAll(t.Context(), []pool.Query{{ID: login}, {ID: free}})
 	testkit.NoError(t, err)
-	got := [6]int{stocks[0].SpentHour, stocks[0].SpentDay, totals.Spent["/solve"].Hour, totals.Spent["/solve"].Day, totals.Spent["overall"].Day, stocks[1].SpentDay}
+	got := [6]int{stocks[0].SpentHour, stocks[0].SpentDay, totals.Spent["/solve"].Hour, totals.Spent["/solve"].Day,
+		totals.Spent["overall"].Day, stocks[1].SpentDay}
 	spent := totals.Spent
-	if want := [6]int{1, 2, 1, 1, 4, 0}; got != want || spent["owner:qa@example.com"].Day != 3 || now.UTC().Day() == now.Add(-5*time.Hour).UTC().Day() && spent["owner:qa@example.com"].MoneyDay != 6000 {
+	if want := [6]int{1, 2, 1, 1, 4, 0}; got != want || spent["owner:qa@example.com"].Day != 3 ||
+		now.UTC().Day() == now.Add(-5*time.Hour).UTC().Day() && spent["owner:qa@example.com"].MoneyDay != 6000 {
 		t.Errorf("spent by the owner: %+v; %v orders of login (hour, day), /solve (hour, day), all and free; want %v", spent, got, want)
 	}
 }

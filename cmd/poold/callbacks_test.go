@@ -46,7 +46,8 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 	o.Median, o.Min, o.Max, o.Sigma = 4*time.Second, 4*time.Second, 4*time.Second, 0
 	// Polls would collect the tokens too, so the configuration file delays the polls beyond the
 	// end of the test.
-	w := newWorld(t, o, terms{depth: depth, timeout: "60s", redis: address, provider: `, callback_url: "` + door.url + `", fallback_after: 50s`})
+	w := newWorld(t, o, terms{depth: depth, timeout: "60s", redis: address, provider: `, callback_url: "` + door.url +
+		`", fallback_after: 50s`})
 	p := w.start(t)
 	door.setReplicas(p)
 	testkit.Within(t, 20*time.Second, "the orders to be submitted", func() bool {

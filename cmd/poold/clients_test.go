@@ -69,7 +69,8 @@ func (p *process) callLegacy(path string, fields ...string) string {
 	for i := 0; i+1 < len(fields); i += 2 {
 		values.Set(fields[i], fields[i+1])
 	}
-	body, status, err := p.request(p.t.Context(), http.DefaultClient, path, values.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	body, status, err := p.request(p.t.Context(), http.DefaultClient, path, values.Encode(), "Content-Type",
+		"application/x-www-form-urlencoded")
 	if err != nil || status != http.StatusOK {
 		p.t.Fatalf("%s: %d %s %v", path, status, body, err)
 	}
@@ -104,7 +105,8 @@ func TestTwoCaptchaClient(t *testing.T) {
 	var lastID string
 	for name, request := range map[string]api2captcha.Request{
 		"v2": (&api2captcha.ReCaptcha{SiteKey: "v2-key", Url: "https://e.example.com/v2"}).ToRequest(),
-		"v3": (&api2captcha.ReCaptcha{SiteKey: "v3-key", Url: "https://e.example.com/v3", Version: "v3", Action: "login", Score: 0.3}).ToRequest(),
+		"v3": (&api2captcha.ReCaptcha{SiteKey: "v3-key", Url: "https://e.example.com/v3", Version: "v3", Action: "login",
+			Score: 0.3}).ToRequest(),
 		"hc": (&api2captcha.HCaptcha{SiteKey: "hc-key", Url: "https://e.example.com/hc"}).ToRequest(),
 		"ts": (&api2captcha.CloudflareTurnstile{SiteKey: "ts-key", Url: "https://e.example.com/ts"}).ToRequest(),
 	} {
@@ -149,16 +151,19 @@ func TestTwoCaptchaClient(t *testing.T) {
 	if _, err := stranger.GetResult(lastID); err == nil {
 		t.Error("a task is told to another")
 	}
-	if _, _, err := client.Solve((&api2captcha.CloudflareTurnstile{SiteKey: "other", Url: "https://elsewhere.example.com/"}).ToRequest()); err == nil {
+	if _, _, err := client.Solve((&api2captcha.CloudflareTurnstile{SiteKey: "other",
+		Url: "https://elsewhere.example.com/"}).ToRequest()); err == nil {
 		t.Error("what nobody may have was bought")
 	}
 
 	sendAsOperator(t, http.MethodPost, p.URL+"/pool/ts/pause", clientKey, "")
 	sendAsOperator(t, http.MethodDelete, p.URL+"/pool/ts/tokens", clientKey, "")
 	testkit.Within(t, 20*time.Second, "a paused pool to refuse", func() bool {
-		return p.callLegacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts") == "ERROR_NO_SLOT_AVAILABLE"
+		return p.callLegacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl",
+			"https://e.example.com/ts") == "ERROR_NO_SLOT_AVAILABLE"
 	})
-	sendAsOperator(t, http.MethodPut, service+"/faults", "", `[{"On":"poll","Kind":"code","Code":"ERROR_CAPTCHA_UNSOLVABLE","Accepted":true}]`)
+	sendAsOperator(t, http.MethodPut, service+"/faults", "",
+		`[{"On":"poll","Kind":"code","Code":"ERROR_CAPTCHA_UNSOLVABLE","Accepted":true}]`)
 	_, _, err = client.Solve((&api2captcha.CloudflareTurnstile{SiteKey: "guest", Url: "https://guests.example.com/"}).ToRequest())
 	if err == nil {
 		t.Error("what cannot be solved was")
@@ -181,7 +186,8 @@ func TestTasksSurviveAKill(t *testing.T) {
 	p.waitForDeath(5 * time.Second)
 	for id, environment := range map[string]string{taken: crashAt("taken", 1), noted: crashAt("noted", 1)} {
 		dying := startPoold(t, p.Config, clientKey, environment)
-		if answer, _, err := dying.request(t.Context(), http.DefaultClient, "/res.php?action=get&key="+clientKey+"&id="+id, ""); err == nil {
+		if answer, _, err := dying.request(t.Context(), http.DefaultClient, "/res.php?action=get&key="+clientKey+"&id="+id,
+			""); err == nil {
 			t.Errorf("%s: it answers %q", environment, answer)
 		}
 		dying.waitForDeath(5 * time.Second)

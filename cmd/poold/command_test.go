@@ -47,7 +47,8 @@ func TestExitCodes(t *testing.T) {
 		{"schema", 0, `"$schema": "https://json-schema.org/draft/2020-12/schema"`, ""},
 		{"check --config " + good, 0, "is valid; targets: 1, providers: 1", ""},
 		{"check --config " + bad, 1, bad + ":1: error: providers: ", "problems in " + bad + ": 2"},
-		{"check --config " + dir + "/none.yaml", 1, dir + "/none.yaml: error: the file cannot be read: no such file or directory; name the file with --config (or POOLD_CONFIG)", "problems in"},
+		{"check --config " + dir + "/none.yaml", 1, dir +
+			"/none.yaml: error: the file cannot be read: no such file or directory; name the file with --config (or POOLD_CONFIG)", "problems in"},
 		// The first log line of a start precedes every step that can wait, even the reading of the
 		// file.
 		{"serve --config " + dir + "/none.yaml", 1, "", `msg=starting version=dev commit=`},
@@ -163,7 +164,8 @@ func TestHelpAndManPages(t *testing.T) {
 			}
 		})
 	}
-	if code, _, stderr := runCommand(t, nil, "man", filepath.Join(dir, "poold.1")); code != 1 || !strings.Contains(stderr, "not a directory") {
+	if code, _, stderr := runCommand(t, nil, "man", filepath.Join(dir, "poold.1")); code != 1 ||
+		!strings.Contains(stderr, "not a directory") {
 		t.Errorf("a file: exit %d: %s", code, stderr)
 	}
 }

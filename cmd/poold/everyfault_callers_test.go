@@ -170,7 +170,8 @@ func (s *everyFault) checkLedger() {
 			s.Errorf("a task without a record: %+v", sale)
 		}
 	}
-	want := dayFigures{Solved: outcomes["solved"], Discarded: outcomes["discarded"], Failed: outcomes["failed"], Refused: outcomes["refused"], Lost: outcomes["lost"]}
+	want := dayFigures{Solved: outcomes["solved"], Discarded: outcomes["discarded"], Failed: outcomes["failed"],
+		Refused: outcomes["refused"], Lost: outcomes["lost"]}
 	if want.Orders, want.Spent = len(tasks)+want.Refused, f.Spent; want != f {
 		s.Errorf("the records say %+v, the day %+v", want, f)
 	}
@@ -196,7 +197,8 @@ func (s *everyFault) checkLedger() {
 			}
 		}
 		getJSON(s, living.URL+"/history/usage?by=key", living.key, &of)
-		return len(of.Lines) == 1 && of.Lines[0].Key == "story" && of.Lines[0].Spent >= float64(got) && of.Lines[0].Spent <= float64(got+unheard)
+		return len(of.Lines) == 1 && of.Lines[0].Key == "story" && of.Lines[0].Spent >= float64(got) &&
+			of.Lines[0].Spent <= float64(got+unheard)
 	})
 	for _, tokens := range []map[string]int{s.callers.bought, s.callers.shared} {
 		for token := range tokens {

@@ -126,7 +126,8 @@ func TestFourFaultsInTurn(t *testing.T) {
 // change of the provider, and it is listed once.
 func (s *everyFault) checkEvents() {
 	testkit.NoError(s, s.replicas[2].Stop())
-	all := s.replicas[0].tells(events.ReplicaStopped, events.ReplicaStarted, events.ProviderDown, events.ProviderProbed, events.BudgetUsedUp)
+	all := s.replicas[0].tells(events.ReplicaStopped, events.ReplicaStarted, events.ProviderDown, events.ProviderProbed,
+		events.BudgetUsedUp)
 	for _, kind := range []events.Kind{events.BalanceLow, events.BudgetUsedUp, events.TargetRefused, events.ProviderUp} {
 		testkit.Within(s, 20*time.Second, "the notification "+string(kind), func() bool { _, is := s.posted.Load(kind); return is })
 	}
@@ -190,7 +191,8 @@ func (s *everyFault) freeze() {
 		})
 	}
 	testkit.Within(s, 10*time.Second, "the claim", func() bool {
-		return s.server.SQL(s, s.database, "select count(*) from captcha_cache where pageurl like '%/frozen-%' and not (value->>'ended')::boolean") != "0"
+		return s.server.SQL(s, s.database,
+			"select count(*) from captcha_cache where pageurl like '%/frozen-%' and not (value->>'ended')::boolean") != "0"
 	})
 	s.server.Freeze()
 	frozen.Store(true)
@@ -247,7 +249,8 @@ func (s *everyFault) refuseAccount() {
 	s.service.SetFaults()
 	s.replicas[2].order(http.MethodPost, "/providers/service/probe", "", http.StatusOK)
 	for i, p := range s.replicas {
-		testkit.Within(s, 20*time.Second, fmt.Sprintf("replica %d to know of its end", i), func() bool { return p.providerState() != "down" })
+		testkit.Within(s, 20*time.Second, fmt.Sprintf("replica %d to know of its end", i),
+			func() bool { return p.providerState() != "down" })
 	}
 }
 

@@ -59,7 +59,8 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 		err = errors.Join(os.Symlink(daemontest.Binary(t), s.path("poold")), os.Symlink(clients, s.path("clients")))
 	}
 	testkit.NoError(t, err)
-	s.env = append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"), "POOLD_URL="+s.daemon.URL, "POOLD_KEY="+key, "CURL_HOME="+s.folder)
+	s.env = append(os.Environ(), "PATH="+s.folder+":"+os.Getenv("PATH"), "POOLD_URL="+s.daemon.URL, "POOLD_KEY="+key,
+		"CURL_HOME="+s.folder)
 	writeFile(t, s.path(".curlrc"), "fail\n")
 	writeFile(t, s.path("letters.png"), "\x89PNG\r\n\x1a\nof a test")
 	s.use()

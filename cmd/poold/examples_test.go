@@ -39,7 +39,8 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	pages := examples(t)
 	checkNotRun(t, pages)
-	service := daemontest.Provider(t, simulatedtest.Options{Median: 50 * time.Millisecond, Threads: 100, Flavour: simulatedtest.CaptchaAI, Seed: 1})
+	service := daemontest.Provider(t,
+		simulatedtest.Options{Median: 50 * time.Millisecond, Threads: 100, Flavour: simulatedtest.CaptchaAI, Seed: 1})
 	for page, blocks := range pages {
 		if !slices.ContainsFunc(blocks, block.runs) {
 			continue
@@ -80,9 +81,11 @@ var notRun = map[string]map[string][]string{
 	},
 	"docs/deploying.md": {"needs Docker": {"docker build", "docker run"}},
 	"docs/developing.md": {
-		"scripts/test runs it or the same":        {"go build", "go test ./internal/refill", "go test ./cmd/poold", "go test -race", "golangci-lint"},
-		"measures, draws or searches for minutes": {"go test ./internal/model", "go test ./internal/pool", "scripts/mutate", "scripts/mutate-go", "scripts/policy-tables", "go test ./internal/targets -fuzz", "scripts/page/pictures"},
-		"needs npm's registry; docs/clients.md":   {"scripts/clients/"},
+		"scripts/test runs it or the same": {"go build", "go test ./internal/refill", "go test ./cmd/poold",
+			"go test -race", "golangci-lint"},
+		"measures, draws or searches for minutes": {"go test ./internal/model", "go test ./internal/pool", "scripts/mutate",
+			"scripts/mutate-go", "scripts/policy-tables", "go test ./internal/targets -fuzz", "scripts/page/pictures"},
+		"needs npm's registry; docs/clients.md": {"scripts/clients/"},
 	},
 }
 
@@ -150,7 +153,8 @@ func examples(t *testing.T) map[string][]block {
 		page, err := filepath.Rel(root, file)
 		testkit.NoError(t, err)
 		for _, b := range blocksOf(filepath.ToSlash(page), string(text)) {
-			if !slices.Contains([]string{"sh", "sh install", "sh deploy", "console", "python", "js", "yaml", "yaml add", "text"}, strings.Join(b.words, " ")) {
+			if !slices.Contains([]string{"sh", "sh install", "sh deploy", "console", "python", "js", "yaml", "yaml add", "text"},
+				strings.Join(b.words, " ")) {
 				t.Fatalf("%s: the test does not know how to run a block of %q", b, b.words)
 			}
 			pages[b.page] = append(pages[b.page], b)

@@ -32,8 +32,10 @@ func TestGreeting(t *testing.T) {
 	try := "'http://" + at + "/pool/login/token?wait=20s'\"\n"
 	for _, c := range []struct{ file, mode, want string }{
 		{login, "embedded", "level=WARN msg=\"" + demoMode + "\"\n" + serving("[simulated]", "embedded") + where + try},
-		{"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + login, "single", "level=WARN msg=\"" + simulatedNow + "\"\n" + serving("[own]", "single") + where + try},
-		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") + where + "--oauth2-bearer $POOLD_KEY " + try},
+		{"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + login, "single", "level=WARN msg=\"" +
+			simulatedNow + "\"\n" + serving("[own]", "single") + where + try},
+		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") + where +
+			"--oauth2-bearer $POOLD_KEY " + try},
 	} {
 		set, err := targets.Parse("pools.yaml", []byte(c.file), targets.References{})
 		testkit.NoError(t, err)

@@ -85,7 +85,8 @@ func startPoold(t testing.TB, config, key string, env ...string) *process {
 // startProgram does the same as startPoold for another program.
 func startProgram(t testing.TB, binary, config, key string, env ...string) *process {
 	t.Helper()
-	o := daemontest.Options{Binary: binary, File: config, Key: key, Env: env, Args: []string{"--log-level", "debug"}, Client: http.DefaultClient}
+	o := daemontest.Options{Binary: binary, File: config, Key: key, Env: env, Args: []string{"--log-level", "debug"},
+		Client: http.DefaultClient}
 	return &process{daemontest.Start(t, o), t, key}
 }
 
@@ -191,7 +192,8 @@ func (p *process) take(ctx context.Context, client *http.Client, target, query s
 
 // request sends a POST with the given body and headers. The argument headers contains names and
 // values in turn. request returns the body and the status code of the response.
-func (p *process) request(ctx context.Context, client *http.Client, path, body string, headers ...string) (answer []byte, code int, err error) {
+func (p *process) request(ctx context.Context, client *http.Client, path, body string,
+	headers ...string) (answer []byte, code int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+path, strings.NewReader(body))
 	if err != nil {
 		return nil, 0, err

@@ -44,7 +44,8 @@ func (p *process) usage() (spent float64) {
 	p.t.Helper()
 	var of struct{ Lines []struct{ Spent float64 } }
 	today := time.Now().UTC()
-	getJSON(p.t, p.URL+"/history/usage?by=owner&from="+today.Format(time.DateOnly)+"&to="+today.AddDate(0, 0, 1).Format(time.DateOnly), p.key, &of)
+	getJSON(p.t, p.URL+"/history/usage?by=owner&from="+today.Format(time.DateOnly)+"&to="+
+		today.AddDate(0, 0, 1).Format(time.DateOnly), p.key, &of)
 	for _, line := range of.Lines {
 		spent += line.Spent
 	}
@@ -174,7 +175,8 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			}
 			// If a kill interrupts a submit, the service may or may not have sold the task.
 			f := day[0]
-			if lost := len(sold) + len(failed) - f.Solved - f.Discarded - f.Failed; lost < 0 || lost > f.Lost || 4*f.Lost > f.Orders || f.Refused != 0 {
+			if lost := len(sold) + len(failed) - f.Solved - f.Discarded - f.Failed; lost < 0 || lost > f.Lost ||
+				4*f.Lost > f.Orders || f.Refused != 0 {
 				t.Errorf("figures %+v; %d sold, %d failed", f, len(sold), len(failed))
 			}
 			cost := 0.0

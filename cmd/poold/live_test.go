@@ -38,7 +38,8 @@ func TestCheckLive(t *testing.T) {
 		writeFile(t, path, fmt.Sprintf("redis: {url: '%s'}\nproviders:\n%s\n"+
 			"targets:\n  login: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, budget: {per_day: 1}}\n", redis, provider))
 		code, out, log := runCommand(t, nil, "check", "--live", "--config", path)
-		if strings.Contains(out+log, key) || strings.Contains(out+log, "canary") || strings.ContainsFunc(out+log, func(c rune) bool { return c < ' ' && c != '\n' }) {
+		if strings.Contains(out+log, key) || strings.Contains(out+log, "canary") ||
+			strings.ContainsFunc(out+log, func(c rune) bool { return c < ' ' && c != '\n' }) {
 			t.Errorf("it shows a secret or a control character: %.300q", out+log)
 		}
 		testkit.AtMost(t, "bytes of output", len(out), 2000)
@@ -58,19 +59,28 @@ func TestCheckLive(t *testing.T) {
 	}{
 		{"all is well", "redis://" + kept, sound, 0, "ok: redis: " + kept + ", version "},
 		{"all is well", "redis://" + kept, sound, 0, "ok: provider acme: accepts the key; balance "},
-		{"threads", "redis://" + kept, provider("captchaai", service(simulatedtest.Options{Flavour: simulatedtest.CaptchaAI, Key: key, Threads: 7})), 0, ", threads 7 (concurrency 20)\n"},
+		{"threads", "redis://" + kept,
+			provider("captchaai", service(simulatedtest.Options{Flavour: simulatedtest.CaptchaAI, Key: key, Threads: 7})), 0,
+			", threads 7 (concurrency 20)\n"},
 		{"no answer about threads", "embedded", provider("captchaai", service(simulatedtest.Options{Key: key,
-			Faults: []simulatedtest.Fault{{On: simulatedtest.Threads, Kind: simulatedtest.Status}}})), 1, "error: provider acme: reading the threads: "},
+			Faults: []simulatedtest.Fault{{On: simulatedtest.Threads, Kind: simulatedtest.Status}}})), 1,
+			"error: provider acme: reading the threads: "},
 		{"embedded", "embedded", sound, 0, "ok: redis: embedded, keeps nothing over a restart\n"},
-		{"simulated", "embedded", "  - {name: acme, protocol: simulated}", 0, "ok: provider acme: simulated, no site accepts its tokens\n"},
+		{"simulated", "embedded", "  - {name: acme, protocol: simulated}", 0,
+			"ok: provider acme: simulated, no site accepts its tokens\n"},
 		{"no AOF", "redis://" + forgets, sound, 1, "error: redis: Redis keeps no append-only file"},
-		{"no Redis", "redis://:canary@127.0.0.1:1", sound, 1, "error: redis: redis refuses the connection: nothing listens there (127.0.0.1:1)\nok: provider acme"},
-		{"a wrong key", "embedded", provider("2captcha", service(simulatedtest.Options{Flavour: simulatedtest.TwoCaptcha, Key: "fedcba9876543210fedcba9876543210"})), 1,
+		{"no Redis", "redis://:canary@127.0.0.1:1", sound, 1,
+			"error: redis: redis refuses the connection: nothing listens there (127.0.0.1:1)\nok: provider acme"},
+		{"a wrong key", "embedded", provider("2captcha",
+			service(simulatedtest.Options{Flavour: simulatedtest.TwoCaptcha, Key: "fedcba9876543210fedcba9876543210"})), 1,
 			"error: provider acme: reading the balance: ERROR_KEY_DOES_NOT_EXIST: the service refuses the key: check providers.acme.key in the configuration file"},
 		{"no service", "embedded", provider("2captcha", "http://127.0.0.1:1"), 1, "error: provider acme: reading the balance: "},
-		{"no money", "embedded", provider("2captcha", says("0")), 1, "error: provider acme: accepts the key; balance 0: nothing can be bought\n"},
-		{"no threads", "embedded", provider("captchaai", says(`{"status":1,"request":"0","threads":0}`)), 1, "threads 0: nothing can be bought\n"},
-		{"a hostile service", "embedded", provider("2captcha", says("ERROR_\x1b[2J\a\r"+strings.Repeat("x", 10<<10))), 1, "error: provider acme: "},
+		{"no money", "embedded", provider("2captcha", says("0")), 1,
+			"error: provider acme: accepts the key; balance 0: nothing can be bought\n"},
+		{"no threads", "embedded", provider("captchaai", says(`{"status":1,"request":"0","threads":0}`)), 1,
+			"threads 0: nothing can be bought\n"},
+		{"a hostile service", "embedded", provider("2captcha", says("ERROR_\x1b[2J\a\r"+strings.Repeat("x", 10<<10))), 1,
+			"error: provider acme: "},
 	} {
 		if code, lines := check(c.redis, c.provider); code != c.code || !strings.Contains(lines, c.want) {
 			t.Errorf("%s: exit %d, want %d and %q\n%s", c.name, code, c.code, c.want, lines)

@@ -59,14 +59,17 @@ func TestCheckLiveTriesStores(t *testing.T) {
 	says("ready", both, 0, ", tables ready\n")
 	server.SQL(t, address, "delete from poold_schema where version_id > 1")
 	says("old", both, 0, "; the next start brings its tables up to date\n")
-	says("nothing", at("dedup", "postgres://x:x@127.0.0.1:1/x"), 1, "error: postgres of dedup.url: postgres does not serve: connection refused\n"+
-		"ok: provider simulated: ")
-	says("silent", at("dedup", "postgres://x:x@"+silent+"/x"), 1, "error: postgres of dedup.url: postgres does not serve: no answer in time\n")
+	says("nothing", at("dedup", "postgres://x:x@127.0.0.1:1/x"), 1,
+		"error: postgres of dedup.url: postgres does not serve: connection refused\n"+
+			"ok: provider simulated: ")
+	says("silent", at("dedup", "postgres://x:x@"+silent+"/x"), 1,
+		"error: postgres of dedup.url: postgres does not serve: no answer in time\n")
 
 	table := func(endpoint string) string {
 		return fmt.Sprintf("history: {backend: dynamodb, table: Live, endpoint: '%s'}", endpoint)
 	}
-	says("no table", table(emulator.URL), 1, "error: dynamodb of history: looking at the table: history: the store does not answer: the table Live does not exist: poold history init makes it\n")
+	says("no table", table(emulator.URL), 1,
+		"error: dynamodb of history: looking at the table: history: the store does not answer: the table Live does not exist: poold history init makes it\n")
 	initialize(table(emulator.URL))
 	says("a table", table(emulator.URL), 0, "ok: dynamodb of history: the table Live is ready\n")
 	says("silent", table("http://"+silent), 1, "error: dynamodb of history: ")

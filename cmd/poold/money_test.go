@@ -47,7 +47,8 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 		name = "b"
 	}
 	for i, key := range []string{"one", "one", "two"} {
-		if _, code, err := ci.take(t.Context(), http.DefaultClient, name, "", "Idempotency-Key", key); err != nil || code != http.StatusOK {
+		if _, code, err := ci.take(t.Context(), http.DefaultClient, name, "", "Idempotency-Key", key); err != nil ||
+			code != http.StatusOK {
 			t.Fatalf("take %d: %d %v", i, code, err)
 		}
 	}
@@ -58,7 +59,8 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 	}
 	testkit.Within(t, 10*time.Second, "the metrics", func() bool {
 		m := p.metrics()
-		return m[`poold_budget_used{target="owner:qa@example.com",window="money_month"}`] == 4 && m[`poold_budget_used{target="key:ci",window="money_day"}`] == 2
+		return m[`poold_budget_used{target="owner:qa@example.com",window="money_month"}`] == 4 &&
+			m[`poold_budget_used{target="key:ci",window="money_day"}`] == 2
 	})
 	tells := func(want ...string) {
 		testkit.Within(t, 40*time.Second, "the events "+strings.Join(want, ", "), func() bool {
@@ -77,7 +79,8 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 			return true
 		})
 	}
-	const usedUp, ok = "budget_used_up owner:qa@example.com The budget of owner qa@example.com is used up: ", "budget_ok owner:qa@example.com "
+	const usedUp, ok = "budget_used_up owner:qa@example.com The budget of owner qa@example.com is used up: ",
+		"budget_ok owner:qa@example.com "
 	tells("budget_used_up key:ci The budget of key ci is used up: 2 of 1.5 on this UTC day: the key gets no tokens until ")
 	tells(usedUp + "4 of 4.5 in this UTC month: nothing is bought")
 

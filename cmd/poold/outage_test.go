@@ -67,7 +67,8 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	atOnce := func() {
 		t.Helper()
 		before := l.quick.Load()
-		testkit.Within(t, 30*time.Second, "a 503 at once while Redis is known to be away", func() bool { return l.quick.Load() > before+20 })
+		testkit.Within(t, 30*time.Second, "a 503 at once while Redis is known to be away",
+			func() bool { return l.quick.Load() > before+20 })
 	}
 	atOnce()
 	sold := ledger(t, w.provider).Totals.Submitted

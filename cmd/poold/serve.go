@@ -180,7 +180,8 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,
 		History: d.stores.health(), Log: log,
-		Replicas: func() []replicas.Replica { return replicas.List(d.pool.Live()) }, RedisMode: d.redis.Mode, Version: version, StartedAt: d.replica.Started,
+		Replicas: func() []replicas.Replica { return replicas.List(d.pool.Live()) }, RedisMode: d.redis.Mode,
+		Version: version, StartedAt: d.replica.Started,
 	})
 	d.server = httpapi.New(httpapi.Deps{ //nolint:contextcheck // each request has a context
 		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Solver: d.solver, Tasks: d.tasks,

@@ -67,7 +67,8 @@ func TestSimulateTarget(t *testing.T) {
 	if _, seed, _ := simulateWith(t, append(args, "--seed", "2")...); seed == out {
 		t.Error("another seed changes nothing")
 	}
-	if code, _, problems := simulateWith(t, "--config", file, "--target", "other", "--trace", trace); code != cli.ExitFailed || !strings.Contains(problems, `no target "other"`) {
+	if code, _, problems := simulateWith(t, "--config", file, "--target", "other", "--trace",
+		trace); code != cli.ExitFailed || !strings.Contains(problems, `no target "other"`) {
 		t.Errorf("exit %d: %s", code, problems)
 	}
 }
@@ -90,7 +91,8 @@ func TestSimulateCompare(t *testing.T) {
 	_, out, _ = simulateWith(t, append(args, "--json")...)
 	var all struct{ Runs []simulate.Row }
 	testkit.NoError(t, json.Unmarshal([]byte(out), &all))
-	if !slices.ContainsFunc(all.Runs, func(r simulate.Row) bool { return r.Refill == "adaptive" && r.MissCost == 7 && r.Requests > 0 }) {
+	if !slices.ContainsFunc(all.Runs,
+		func(r simulate.Row) bool { return r.Refill == "adaptive" && r.MissCost == 7 && r.Requests > 0 }) {
 		t.Errorf("got %+v", all.Runs)
 	}
 	for i, r := range all.Runs {
@@ -134,10 +136,12 @@ func TestSimulateUsage(t *testing.T) {
 	}
 	empty := filepath.Join(t.TempDir(), "empty")
 	testkit.NoError(t, os.WriteFile(empty, nil, 0o600))
-	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", empty); code != cli.ExitFailed || !strings.Contains(problems, "no request") {
+	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", empty); code != cli.ExitFailed ||
+		!strings.Contains(problems, "no request") {
 		t.Errorf("exit %d: %s", code, problems)
 	}
-	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != cli.ExitFailed || !strings.Contains(problems, "reading the trace") {
+	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != cli.ExitFailed ||
+		!strings.Contains(problems, "reading the trace") {
 		t.Errorf("exit %d: %s", code, problems)
 	}
 }

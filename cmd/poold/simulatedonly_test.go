@@ -29,9 +29,11 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 	writeFile(t, path, "providers: [{name: own, protocol: simulated, first_poll: 100ms, poll_interval: 100ms}]\n"+targets)
 	p := startPoold(t, path, "")
 	testkit.Within(t, 20*time.Second, "a simulated order", func() bool { at := p.target("demo"); return at.InFlight+at.Fresh > 0 })
-	writeFile(t, path, fmt.Sprintf("providers: [{name: paid, url: '%s', key: key-of-the-test, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 1}]\n", server.URL)+targets)
+	writeFile(t, path, fmt.Sprintf(
+		"providers: [{name: paid, url: '%s', key: key-of-the-test, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 1}]\n", server.URL)+targets)
 	p.order(http.MethodPost, "/-/reload", "", http.StatusNoContent)
-	testkit.Within(t, 20*time.Second, "the end of the simulated orders", func() bool { at := p.target("demo"); return at.InFlight == 0 && at.State == "paused" })
+	testkit.Within(t, 20*time.Second, "the end of the simulated orders",
+		func() bool { at := p.target("demo"); return at.InFlight == 0 && at.State == "paused" })
 	p.order(http.MethodDelete, "/pool/demo/tokens", "", http.StatusNoContent)
 	p.order(http.MethodPost, "/pool/demo/resume", "", http.StatusConflict)
 
@@ -41,7 +43,8 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 		"a take": {"/pool/demo/token?wait=0s", ""}, "on_empty: solve": {"/pool/demo/token", ""}, "POST /solve": {"/solve", solve},
 	} {
 		answer, code, err := p.request(t.Context(), http.DefaultClient, ask[0], ask[1], "Content-Type", "application/json")
-		if err != nil || code != http.StatusServiceUnavailable || !strings.Contains(string(answer), `"paused"`) || !strings.Contains(string(answer), reason) {
+		if err != nil || code != http.StatusServiceUnavailable || !strings.Contains(string(answer), `"paused"`) ||
+			!strings.Contains(string(answer), reason) {
 			t.Errorf("%s: %d %v\n%s", what, code, err, answer)
 		}
 	}

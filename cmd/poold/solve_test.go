@@ -21,7 +21,8 @@ const buying = `solve: {owner: qa@example.com, pages: ["https://example.com/*"],
 
 // guest returns a body of POST /solve for an identity that no target has.
 func guest(name string, more ...string) string {
-	return fmt.Sprintf(`{"type":"turnstile","sitekey":"1x00000000000000000000AA","pageurl":"https://example.com/%s"%s}`, name, strings.Join(more, ""))
+	return fmt.Sprintf(`{"type":"turnstile","sitekey":"1x00000000000000000000AA","pageurl":"https://example.com/%s"%s}`,
+		name, strings.Join(more, ""))
 }
 
 const sharing = `,"dedup":"identity"`
@@ -65,7 +66,8 @@ func ask(t *testing.T, replicas []*process, n int, body func(i int) string) *sol
 		callers.Go(func() {
 			for try := range 20 {
 				a, code, err := replicas[(i+try)%len(replicas)].solve(t.Context(), client, body(i))
-				if err != nil || a.Code == "store_down" || a.Code == "provider_down" { // a part is dead or too busy, so the retry goes to another replica
+				// a part is dead or too busy, so the retry goes to another replica
+				if err != nil || a.Code == "store_down" || a.Code == "provider_down" {
 					time.Sleep(50 * time.Millisecond)
 					continue
 				}

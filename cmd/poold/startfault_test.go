@@ -24,9 +24,13 @@ func TestAStartEndsIfABackendCannotBeOpened(t *testing.T) {
 		commands       []string
 		want           string
 	}{
-		{"claims", "dedup: {backend: postgres, url: " + postgres + "}\n", []string{"serve", "history init", "check"}, "dedup.url: postgres address: it names a file that cannot be read: open /none.pem: no such file"},
-		{"history in PostgreSQL", "history: {backend: postgres, url: " + postgres + "}\n", []string{"serve", "history init", "check"}, "history.url: postgres address: it names a file that cannot be read: open /none.pem: no such file"},
-		{"history in DynamoDB", table, []string{"serve", "history init", "check"}, "history: dynamodb: AWS's configuration, in the environment or in its shared files, cannot be read"},
+		{"claims", "dedup: {backend: postgres, url: " + postgres + "}\n", []string{"serve", "history init", "check"},
+			"dedup.url: postgres address: it names a file that cannot be read: open /none.pem: no such file"},
+		{"history in PostgreSQL", "history: {backend: postgres, url: " + postgres + "}\n",
+			[]string{"serve", "history init", "check"},
+			"history.url: postgres address: it names a file that cannot be read: open /none.pem: no such file"},
+		{"history in DynamoDB", table, []string{"serve", "history init", "check"},
+			"history: dynamodb: AWS's configuration, in the environment or in its shared files, cannot be read"},
 	} {
 		writeFile(t, file, c.sections+serverless)
 		for _, command := range c.commands {
@@ -53,7 +57,8 @@ func TestWithoutAFolderForDeadLetters(t *testing.T) {
 	writeFile(t, file, letters+serverless)
 	p := startPoold(t, file, "")
 	testkit.Within(t, 60*time.Second, "a token", func() bool { return p.target("login").Fresh == 1 })
-	called := strings.Replace(serverless, "name: simulated, protocol: simulated, concurrency: 5", "name: service, service: 2captcha, key: 0123456789abcdef0123456789abcdef, url: 'http://127.0.0.1:1', callback_url: '"+p.URL+"'", 1)
+	called := strings.Replace(serverless, "name: simulated, protocol: simulated, concurrency: 5",
+		"name: service, service: 2captcha, key: 0123456789abcdef0123456789abcdef, url: 'http://127.0.0.1:1', callback_url: '"+p.URL+"'", 1)
 	writeFile(t, file, letters+strings.Replace(called, "depth: 1", "depth: 2", 1))
 	p.Signal(syscall.SIGHUP)
 	testkit.Within(t, 20*time.Second, "the reload to be applied", func() bool {

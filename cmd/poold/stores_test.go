@@ -64,7 +64,8 @@ func TestStoreChecks(t *testing.T) {
 			began := time.Now()
 			of := stores{opened: []backend.Store{{Key: "one", Start: c.one}, {Key: "two", Start: c.two}}}
 			err := of.check(t.Context(), slog.New(slog.NewTextHandler(&output, nil)))
-			if took := time.Since(began); took != c.took || c.fails == "" && err != nil || c.fails != "" && (err == nil || err.Error() != c.fails) {
+			if took := time.Since(began); took != c.took || c.fails == "" && err != nil || c.fails != "" &&
+				(err == nil || err.Error() != c.fails) {
 				t.Errorf("%s: after %v %v, want %q after %v", name, took, err, c.fails, c.took)
 			}
 			if text := output.String(); !strings.Contains(text, c.logged) || strings.Count(text, "\n") != min(1, len(c.logged)) {

@@ -23,7 +23,8 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 	set := &targets.Set{
 		Dedup: targets.Dedup{Backend: targets.DedupPostgres, URL: "postgres://d"},
 		History: targets.History{
-			Backend: targets.HistoryPostgres, URL: "postgres://h", Table: "T", Endpoint: "http://e", Region: "r", Keep: time.Hour, Audit: time.Minute,
+			Backend: targets.HistoryPostgres, URL: "postgres://h", Table: "T", Endpoint: "http://e", Region: "r",
+			Keep: time.Hour, Audit: time.Minute,
 		},
 	}
 	table := dynamostore.Options{Table: "T", Endpoint: "http://e", Region: "r", Keep: time.Hour, KeepAudit: time.Minute}
@@ -74,7 +75,8 @@ targets: {a: {type: turnstile, sitekey: k, pageurl: "https://example.com/", owne
 // The messages of the Redis client are logged at level debug.
 func TestRedisLogWritesAtDebug(t *testing.T) {
 	var log testkit.Log
-	backend.RedisLog{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}.Printf(t.Context(), "dial %d", 5)
+	backend.RedisLog{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}.Printf(
+		t.Context(), "dial %d", 5)
 	if log.Count("level=DEBUG", `err="dial 5"`) != 1 {
 		t.Errorf("%s", log.String())
 	}

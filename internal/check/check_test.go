@@ -66,16 +66,23 @@ func TestCheckLabelsErrorsAndWarnings(t *testing.T) {
 	for name, c := range map[string]struct{ file, printed, err string }{
 		"errors": {"budget: 5\ntargets: {}\n", "FILE:1: error: budget: must be a mapping: lines of `key: value`, indented\n" +
 			"FILE:2: error: targets: has no target: add at least one, with paused: true to buy nothing\n", "problems in "},
-		"a warning": {redis + provider + strings.Replace(target, "depth: 0", "depth: 0, lifetime: 1h", 1), "FILE:4: warning: " + warning + valid + "note: a: turnstile, fixed, depth 0; nothing is bought: paused in the configuration file\n", ""},
-		"no price":  {redis + strings.Replace(provider, ", price_per_1000: 1", "", 1) + strings.Replace(target, "paused: true", "budget: {per_day: 5}", 1), valid + "note: a: turnstile, fixed, depth 0; idle 0 solves a day; at most 5 solves a day; some provider has no price_per_1000 for this type\n", ""},
-		"no budget": {redis + provider + strings.Replace(target, "depth: 0, paused: true", "depth: 5", 1), valid + "warning: a: turnstile, fixed, depth 5; idle 1728 solves a day for 1.73; no budget limits it\n", ""},
+		"a warning": {redis + provider + strings.Replace(target, "depth: 0", "depth: 0, lifetime: 1h", 1),
+			"FILE:4: warning: " + warning + valid +
+				"note: a: turnstile, fixed, depth 0; nothing is bought: paused in the configuration file\n", ""},
+		"no price": {redis + strings.Replace(provider, ", price_per_1000: 1", "", 1) + strings.Replace(target,
+			"paused: true", "budget: {per_day: 5}", 1), valid +
+			"note: a: turnstile, fixed, depth 0; idle 0 solves a day; at most 5 solves a day; some provider has no price_per_1000 for this type\n", ""},
+		"no budget": {redis + provider + strings.Replace(target, "depth: 0, paused: true", "depth: 5", 1), valid +
+			"warning: a: turnstile, fixed, depth 5; idle 1728 solves a day for 1.73; no budget limits it\n", ""},
 		// With a real provider, nothing is bought for a simulated_only target. The output reports
 		// this as a fact, not as a problem.
 		"simulated_only": {redis + provider + strings.Replace(target, "paused: true", "simulated_only: true", 1),
 			"note: a: turnstile, fixed, depth 0; nothing is bought: `simulated_only: true` in the configuration file forbids purchases from a real provider\n", ""},
-		"certificate": {"server: {tls: {cert: /none.pem, key: /none.key}}\n" + redis + provider + target, "FILE:1: error: server.tls.cert: the file /none.pem does not exist: create it, or correct the path\n", "problems in "},
+		"certificate": {"server: {tls: {cert: /none.pem, key: /none.key}}\n" + redis + provider + target,
+			"FILE:1: error: server.tls.cert: the file /none.pem does not exist: create it, or correct the path\n", "problems in "},
 		"simulated": {redis + simulated + strings.Replace(target, "depth: 0, paused: true", "depth: 5", 1),
-			"FILE:2: warning: providers.own: tokens are simulated; no site accepts them\n" + valid + "note: a: turnstile, fixed, depth 5; idle 1728 solves a day\n", ""},
+			"FILE:2: warning: providers.own: tokens are simulated; no site accepts them\n" + valid +
+				"note: a: turnstile, fixed, depth 5; idle 1728 solves a day\n", ""},
 	} {
 		printed, err := runCheck(t, c.file)
 		for line := range strings.Lines(printed) {
@@ -100,15 +107,22 @@ func TestTargetLine(t *testing.T) {
 		simulated = "providers: [{name: own, protocol: simulated}]\n"
 	)
 	for _, c := range []struct{ head, keys, want string }{
-		{head, "depth: 2, budget: {per_hour: 40, per_day: 1000}", "note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 960 solves a day for 1.15 EUR"},
-		{head, "depth: 2, budget: {per_hour: 20}", "warning: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; the budget of 480 solves a day for 0.58 EUR is too small for that"},
-		{head, "depth: 2, budget: {money_per_day: 1}", "note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 833 solves a day for 1.00 EUR"},
-		{head + "budget: {per_day: 800}\n", "depth: 2", "note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 800 solves a day for 0.96 EUR"},
+		{head, "depth: 2, budget: {per_hour: 40, per_day: 1000}",
+			"note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 960 solves a day for 1.15 EUR"},
+		{head, "depth: 2, budget: {per_hour: 20}",
+			"warning: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; the budget of 480 solves a day for 0.58 EUR is too small for that"},
+		{head, "depth: 2, budget: {money_per_day: 1}",
+			"note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 833 solves a day for 1.00 EUR"},
+		{head + "budget: {per_day: 800}\n", "depth: 2",
+			"note: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; at most 800 solves a day for 0.96 EUR"},
 		{head, "depth: 2", "warning: a: turnstile, fixed, depth 2; idle 691 solves a day for 0.83 EUR; no budget limits it"},
-		{head, "depth: 2, idle_after: 1h, budget: {per_day: 10}", "note: a: turnstile, fixed, depth 2; idle 0 solves a day for 0.00 EUR; at most 10 solves a day for 0.012 EUR"},
-		{head, "depth: 9, refill: adaptive, min: 1, budget: {per_day: 400}", "note: a: turnstile, adaptive, depth 9; idle 346 solves a day for 0.41 EUR; at most 400 solves a day for 0.48 EUR"},
+		{head, "depth: 2, idle_after: 1h, budget: {per_day: 10}",
+			"note: a: turnstile, fixed, depth 2; idle 0 solves a day for 0.00 EUR; at most 10 solves a day for 0.012 EUR"},
+		{head, "depth: 9, refill: adaptive, min: 1, budget: {per_day: 400}",
+			"note: a: turnstile, adaptive, depth 9; idle 346 solves a day for 0.41 EUR; at most 400 solves a day for 0.48 EUR"},
 		{head, "depth: 2, paused: true", "note: a: turnstile, fixed, depth 2; nothing is bought: paused in the configuration file"},
-		{unpriced, "depth: 2, budget: {per_day: 1000}", "note: a: turnstile, fixed, depth 2; idle 691 solves a day; at most 1000 solves a day; some provider has no price_per_1000 for this type"},
+		{unpriced, "depth: 2, budget: {per_day: 1000}",
+			"note: a: turnstile, fixed, depth 2; idle 691 solves a day; at most 1000 solves a day; some provider has no price_per_1000 for this type"},
 		{simulated, "depth: 2", "note: a: turnstile, fixed, depth 2; idle 691 solves a day"},
 	} {
 		set, err := targets.Parse("pools.yaml", []byte("redis: {url: 'redis://h'}\n"+c.head+

@@ -292,7 +292,8 @@ func testNothingIsLeft(t *testing.T, w *world) {
 	}
 	stays, goes := newKey(), newKey()
 	for key, keep := range map[captcha.ID]time.Duration{stays: time.Hour, goes: 200 * time.Millisecond} {
-		if ok, err := w.stores[1].Swap(t.Context(), key, 0, claims.Change{Version: 7, Value: []byte("{}"), Keep: keep}); err != nil || !ok {
+		if ok, err := w.stores[1].Swap(t.Context(), key, 0,
+			claims.Change{Version: 7, Value: []byte("{}"), Keep: keep}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 	}

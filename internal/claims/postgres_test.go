@@ -86,7 +86,8 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 		began := time.Now()
 		for _, err := range stepsFail(t, c.Store) {
 			postgrestest.Hidden(t, name, err.Error())
-			if dropped := strings.Contains(redisdb.Reason(err), "captcha_cache does not exist: poold history init makes it"); dropped != (name == "dropped") {
+			if dropped := strings.Contains(redisdb.Reason(err),
+				"captcha_cache does not exist: poold history init makes it"); dropped != (name == "dropped") {
 				t.Errorf("%s: %s", name, redisdb.Reason(err))
 			}
 		}

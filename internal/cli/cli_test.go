@@ -112,7 +112,8 @@ func TestTheKeyFollowsNoRedirect(t *testing.T) {
 func TestAMissingKeyIsNamed(t *testing.T) {
 	d := &daemon{status: http.StatusUnauthorized}
 	var stderr strings.Builder
-	if d.runTo(t, io.Discard, &stderr, map[string]string{"POOLD_KEY": ""}, "reload"); !strings.Contains(stderr.String(), "set POOLD_KEY") {
+	if d.runTo(t, io.Discard, &stderr, map[string]string{"POOLD_KEY": ""}, "reload"); !strings.Contains(stderr.String(),
+		"set POOLD_KEY") {
 		t.Error(stderr.String())
 	}
 }
@@ -144,7 +145,8 @@ func TestCommands(t *testing.T) {
 			answers = map[string]string{"": *c.Answer}
 		}
 		c.Asked, c.Printed = strings.ReplaceAll(c.Asked, "TODAY", today), strings.ReplaceAll(c.Printed, "X300", strings.Repeat("x", 300))
-		header := http.Header{"Content-Type": {"text/csv"}, "Link": {`<?cursor=CUR&limit=1>; rel="next"`}, "Retry-After": {"7\u009b"}, "Poold-Note": {c.Note}}
+		header := http.Header{"Content-Type": {"text/csv"}, "Link": {`<?cursor=CUR&limit=1>; rel="next"`},
+			"Retry-After": {"7\u009b"}, "Poold-Note": {c.Note}}
 		d := &daemon{answers: answers, status: c.Status, header: header}
 		code, stdout, stderr := d.run(t, args...)
 		if asked := strings.Join(d.asked, ", "); code != c.Code || asked != c.Asked || !matches(stdout+stderr, c.Printed) {
@@ -214,8 +216,8 @@ func TestSolve(t *testing.T) {
 		return targets.SolveRequest{Identity: of, Timeout: 2 * time.Minute, Dedup: targets.DedupRequest}
 	}
 	image := id(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{
-		SHA256: hex.EncodeToString(sum[:]), Charset: captcha.Digits, CaseSensitive: true, MinLength: 2, MaxLength: 9, Phrase: true, Math: true,
-		Language: "en", Instructions: "left",
+		SHA256: hex.EncodeToString(sum[:]), Charset: captcha.Digits, CaseSensitive: true, MinLength: 2, MaxLength: 9,
+		Phrase: true, Math: true, Language: "en", Instructions: "left",
 	}})
 	image.Image = []byte("picture")
 	shared := id(captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Data: "0"})
@@ -225,12 +227,15 @@ func TestSolve(t *testing.T) {
 		Proxy: "user:canary@192.0.2.1:3128", ProxyType: "socks5",
 	})
 	for args, want := range map[string]targets.SolveRequest{
-		"--type recaptcha_v2 --sitekey k --invisible --enterprise --data-s d --user-agent u --proxy-type socks5 --proxy-file " + dir + "/proxy" + page:               v2,
-		"--type recaptcha_v3 --sitekey k --action a --min-score 0.7" + page:                                                                                          id(captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Action: "a", MinScore: 0.7}),
-		"--type turnstile --sitekey k --data 0 --dedup identity --dedup-proxy --timeout 1m30s" + page:                                                                shared,
-		"--type hcaptcha --sitekey k --rqdata r" + page:                                                                                                              id(captcha.Identity{Type: captcha.HCaptcha, Sitekey: "k", RQData: "r"}),
-		"--type geetest --gt g --challenge c --api-server api-na.geetest.com" + page:                                                                                 id(captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", APIServer: "api-na.geetest.com"}),
-		"--type geetest_v4 --captcha-id i" + page:                                                                                                                    id(captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i"}),
+		"--type recaptcha_v2 --sitekey k --invisible --enterprise --data-s d --user-agent u --proxy-type socks5 --proxy-file " + dir + "/proxy" + page: v2,
+		"--type recaptcha_v3 --sitekey k --action a --min-score 0.7" +
+			page: id(captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Action: "a", MinScore: 0.7}),
+		"--type turnstile --sitekey k --data 0 --dedup identity --dedup-proxy --timeout 1m30s" + page: shared,
+		"--type hcaptcha --sitekey k --rqdata r" +
+			page: id(captcha.Identity{Type: captcha.HCaptcha, Sitekey: "k", RQData: "r"}),
+		"--type geetest --gt g --challenge c --api-server api-na.geetest.com" +
+			page: id(captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", APIServer: "api-na.geetest.com"}),
+		"--type geetest_v4 --captcha-id i" + page: id(captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i"}),
 		"--type image --charset digits --case-sensitive --min-length 2 --max-length 9 --phrase --math --language en --instructions left --image " + dir + "/picture": image,
 	} {
 		d := &daemon{answers: map[string]string{"POST /solve": "03AF"}}
@@ -244,7 +249,8 @@ func TestSolve(t *testing.T) {
 	d := &daemon{answers: map[string]string{"POST /solve": "03AF"}}
 	env := map[string]string{"POOLD_PROXY": "env:canary@192.0.2.2:2"}
 	d.runTo(t, io.Discard, io.Discard, env, "solve", "--type", "hcaptcha", "--idempotency-key", "again")
-	if want := `POST /solve {"proxy":"env:canary@192.0.2.2:2","type":"hcaptcha"}`; d.asked[0] != want || d.sent.Get("Idempotency-Key") != "again" || d.sent.Get("Authorization") != "Bearer key1" {
+	if want := `POST /solve {"proxy":"env:canary@192.0.2.2:2","type":"hcaptcha"}`; d.asked[0] != want ||
+		d.sent.Get("Idempotency-Key") != "again" || d.sent.Get("Authorization") != "Bearer key1" {
 		t.Errorf("%s %v", d.asked, d.sent)
 	}
 }
@@ -285,7 +291,8 @@ func TestWatch(t *testing.T) {
 	}()
 	testkit.Within(t, 30*time.Second, "the third status", func() bool { return strings.Contains(printed.String(), "as of 3\n") })
 	stop()
-	if code := <-ended; code != 0 || log.String() != "not live: the daemon answered 502 Bad Gateway\n" || !strings.HasPrefix(printed.String(), "as of 1\n") {
+	if code := <-ended; code != 0 || log.String() != "not live: the daemon answered 502 Bad Gateway\n" ||
+		!strings.HasPrefix(printed.String(), "as of 1\n") {
 		t.Errorf("exit %d, %s\n%s", code, log.String(), printed.String())
 	}
 }
@@ -301,7 +308,8 @@ func TestTerminal(t *testing.T) {
 	if !cli.IsTerminal(null) || cli.IsTerminal(io.Discard) {
 		t.Error("a device is no terminal, or a writer is one")
 	}
-	if text := cli.Printable("漢\n" + strings.Repeat("x", 5000)); len([]rune(text)) != 301 || strings.ContainsFunc(text, unicode.IsControl) {
+	if text := cli.Printable("漢\n" + strings.Repeat("x", 5000)); len([]rune(text)) != 301 ||
+		strings.ContainsFunc(text, unicode.IsControl) {
 		t.Errorf("%q", text)
 	}
 }
@@ -315,7 +323,8 @@ func TestLogIsReadable(t *testing.T) {
 	log.Debug("not shown")
 	log.Info("tasks", "until", time.Time{}, "retry_at", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), "took", 90*time.Second)
 	lines.Close()
-	if !strings.HasSuffix(text.String(), "msg=tasks retry_at=2026-01-02T03:04:05.000Z took=1m30s\n") || strings.Count(text.String(), "\n") != 1 {
+	if !strings.HasSuffix(text.String(), "msg=tasks retry_at=2026-01-02T03:04:05.000Z took=1m30s\n") ||
+		strings.Count(text.String(), "\n") != 1 {
 		t.Error(text.String())
 	}
 }
@@ -340,7 +349,8 @@ func TestLogDoesNotBlock(t *testing.T) {
 	lines.Close()
 	_ = stderr.Close()
 	text := <-got
-	if told := fmt.Sprintf("was too slow\" dropped=%d", dropped); strings.Count(text, "a request") != 20_000-int(dropped) || !strings.Contains(text, told) {
+	if told := fmt.Sprintf("was too slow\" dropped=%d", dropped); strings.Count(text,
+		"a request") != 20_000-int(dropped) || !strings.Contains(text, told) {
 		t.Errorf("%d lines came, without %s", strings.Count(text, "\n"), told)
 	}
 }

@@ -95,8 +95,8 @@ var stories = []struct {
 	counts string // hits, waited, missed, left, replays; "" = not checked
 }{
 	{
-		name: "a pooled task takes its token at the first poll, and every replica repeats it while it lives", depth: 0, sold: 1, counts: "1 0 1 0 0",
-		play: func(w *solvetest.World, a, b *side) {
+		name: "a pooled task takes its token at the first poll, and every replica repeats it while it lives", depth: 0,
+		sold: 1, counts: "1 0 1 0 0", play: func(w *solvetest.World, a, b *side) {
 			ctx, call := context.Background(), *a.terms.Call
 			call.Name, call.Wait = "someone", time.Second
 			_, _ = a.Pool.Take(ctx, &call)
@@ -372,7 +372,8 @@ var stories = []struct {
 			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
 			after(25 * time.Second)
 			b.poll(number)
-			if stored, _ := a.DB.HGetAll(context.Background(), "{p}:record:"+number).Result(); strings.Contains(fmt.Sprint(stored), "secret") {
+			if stored, _ := a.DB.HGetAll(context.Background(), "{p}:record:"+number).Result(); strings.Contains(
+				fmt.Sprint(stored), "secret") {
 				a.heard = append(a.heard, "the record has the password")
 			}
 		},

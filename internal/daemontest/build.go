@@ -29,7 +29,8 @@ var poold = sync.OnceValues(func() (path string, err error) {
 	}
 	path = filepath.Join(builds, "poold")
 	command := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "poold/cmd/poold") //nolint:gosec // G204: the path is that of this test
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")                                                        // a static binary, as in the image and the releases
+	// a static binary, as in the image and the releases
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building poold: %w\n%s", err, output)
 	}

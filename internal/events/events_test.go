@@ -29,7 +29,8 @@ func newReplica(t *testing.T, p redistest.Place) *replica {
 	t.Helper()
 	r := &replica{log: new(testkit.Log)}
 	log := slog.New(slog.NewTextHandler(r.log, nil))
-	db, err := redisdb.Open(redisdb.Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: "test", Log: log, Probe: time.Hour})
+	db, err := redisdb.Open(redisdb.Options{Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial,
+		Prefix: "test", Log: log, Probe: time.Hour})
 	testkit.NoError(t, err)
 	r.db, r.Log = db, events.NewLog(db, log)
 	t.Cleanup(func() { _ = db.Close() })

@@ -49,10 +49,12 @@ func inWorld(t *testing.T, do func(t *testing.T, w *world)) {
 
 // replica returns the pool of another replica.
 func (w *world) replica() *pool.Pool {
-	db, err := redisdb.Open(redisdb.Options{Addresses: "redis://bubble", Dial: w.dial.Dial, Prefix: "history", Log: slog.New(slog.DiscardHandler)})
+	db, err := redisdb.Open(redisdb.Options{Addresses: "redis://bubble", Dial: w.dial.Dial, Prefix: "history",
+		Log: slog.New(slog.DiscardHandler)})
 	testkit.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = db.Close() })
-	return pool.New(pool.Config{DB: db.Slow, Takes: db.Slow, Prefix: db.Prefix, Replica: fmt.Sprintf("%p", db), Log: slog.New(slog.DiscardHandler)})
+	return pool.New(pool.Config{DB: db.Slow, Takes: db.Slow, Prefix: db.Prefix, Replica: fmt.Sprintf("%p", db),
+		Log: slog.New(slog.DiscardHandler)})
 }
 
 // Append appends, unless the function fault returns an error.
@@ -96,7 +98,8 @@ func subject(i int, order string) purchase.Purchase {
 
 // journal returns the order of a purchase. Each order has another account, so that no account is braked.
 func journal(p *purchase.Purchase) *pool.Order {
-	return &pool.Order{Name: p.Order, ID: p.ID, Account: p.Order, Key: p.Order, Life: time.Hour, Concurrency: 1, Depth: 1 << 20, Price: p.Price}
+	return &pool.Order{Name: p.Order, ID: p.ID, Account: p.Order, Key: p.Order, Life: time.Hour, Concurrency: 1,
+		Depth: 1 << 20, Price: p.Price}
 }
 
 func text(p purchase.Purchase) string {
@@ -170,7 +173,8 @@ var ends = []pool.How{pool.Solved, pool.Failed, pool.Refused, pool.Lost}
 func TestRowsOfOrders(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 	p := subject(1, "ORDER")
-	p.Task, p.Placed, p.Submitted, p.Solved, p.EndedBy, p.Polls = "7", at.Add(-9*time.Second), at.Add(-8*time.Second), at.Add(-time.Second), "poll", 2
+	p.Task, p.Placed, p.Submitted, p.Solved, p.EndedBy, p.Polls = "7", at.Add(-9*time.Second), at.Add(-8*time.Second),
+		at.Add(-time.Second), "poll", 2
 	for _, c := range []struct {
 		kind   string
 		change func(p *purchase.Purchase)
@@ -216,12 +220,15 @@ func TestRowsOfHandouts(t *testing.T) {
 		buys bool
 		want string // action, source, price
 	}{
-		{"hits", false, "taken pool 3"}, {"hits", true, "taken pool 3"}, {"waited", false, "taken wait 3"}, {"waited", true, "bought solve 3"},
-		{"shared", true, "taken shared 0"}, {"missed", false, "missed  0"}, {"left", true, "missed  0"}, {"returned", false, "returned  0"},
+		{"hits", false, "taken pool 3"}, {"hits", true, "taken pool 3"}, {"waited", false, "taken wait 3"},
+		{"waited", true, "bought solve 3"},
+		{"shared", true, "taken shared 0"}, {"missed", false, "missed  0"}, {"left", true, "missed  0"},
+		{"returned", false, "returned  0"},
 		{"accepted", false, "accepted  0"}, {"rejected", false, "rejected  0"}, {"stopped", false, "a hand-out cannot be \"stopped\""},
 	} {
 		ask := history.Ask{Key: "ci", Target: "login", Image: "sha256:ab, 3 bytes", Buys: c.buys}
-		row, err := history.RowOf(&pool.Row{Stream: pool.Handouts, ID: "17-1", At: at, Kind: c.kind, Order: "ORDER", JSON: ask.Row(), Price: 3})
+		row, err := history.RowOf(&pool.Row{Stream: pool.Handouts, ID: "17-1", At: at, Kind: c.kind, Order: "ORDER",
+			JSON: ask.Row(), Price: 3})
 		if err != nil {
 			testkit.Equal(t, c.kind, err.Error(), c.want)
 			continue

@@ -35,10 +35,12 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	if s := state("staging-login"); !strings.Contains(s, `"state":"ok"`) {
 		t.Errorf("right after a resume: %s", s)
 	}
-	if a := d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)); a.status != 204 || a.header.Get(headerNote) != "it was not paused" {
+	if a := d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)); a.status != 204 ||
+		a.header.Get(headerNote) != "it was not paused" {
 		t.Errorf("a second resume: %d %v", a.status, a.header)
 	}
-	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"2h","reason":"the page changes"}`), isJSON, bearer(keyAll)).check(t, "a limited pause", 204)
+	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"2h","reason":"the page changes"}`), isJSON,
+		bearer(keyAll)).check(t, "a limited pause", 204)
 	for _, line := range []string{
 		`"msg":"target paused","target":"staging-login","key":"all"}`, // no zero time
 		`"msg":"target paused","target":"staging-login","key":"all","until":"\d{4}-[^"]+Z","reason":"the page changes"}`,
@@ -51,7 +53,8 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	// If the orders of a target fail, a resume also lets the target place its next order immediately.
 	d.say(t, "staging-login", refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"})
 	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "resume", 204)
-	if d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":false`) != 2 || d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":true`) != 1 {
+	if d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":false`) != 2 ||
+		d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":true`) != 1 {
 		t.Errorf("one of 3 resumes tries at once: %s", d.logged)
 	}
 	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
@@ -61,7 +64,8 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	}
 	d.stock.redis.SetDown(true)
 	for _, what := range []string{"pause", "resume"} {
-		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503, CodeStoreDown, "staging-login")
+		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503,
+			CodeStoreDown, "staging-login")
 	}
 }
 
@@ -85,7 +89,8 @@ func TestFlushDropsTokensAtOnce(t *testing.T) {
 	}
 	testkit.Equal(t, "another target has", d.stock.readStock(t, d.target("checkout")).Fresh, 1)
 	d.stock.redis.SetDown(true)
-	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, CodeStoreDown, "staging-login")
+	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, CodeStoreDown,
+		"staging-login")
 }
 
 // TestReloadShowsAtOnce: the response to a reload is 204, and the status changes immediately.
@@ -151,7 +156,8 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 		`{"reason":"` + strings.Repeat("x", 201) + `"}`: "at most 200 characters",
 		`{"reason":"a\nb"}`:                             `"reason" must not hold U+000A: remove the line break, or the invisible character`,
 		`{"reason":"a\u202Eb"}`:                         `"reason" must not hold U+202E: remove the line break, or the invisible character`,
-		`{"until":"2h"}`:                                "the body must be", `{"for":7200}`: "the body must be", `[]`: "the body must be", `{}{}`: "the body must be",
+		`{"until":"2h"}`:                                "the body must be", `{"for":7200}`: "the body must be",
+		`[]`: "the body must be", `{}{}`: "the body must be",
 	} {
 		a := send(body)
 		checkProblem(t, body, a, 400, CodeBadRequest, "checkout")
@@ -205,7 +211,8 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 	if !strings.Contains(d.logged.String(), `"msg":"provider probed","provider":"main","key":"all","state":"down"`) {
 		t.Errorf("the log does not say who probed: %s", d.logged)
 	}
-	testkit.Equal(t, "a probe that fails", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)).body, `{"name":"other","state":"down","reason":"probing other: no answer","remedy":""}`+"\n")
+	testkit.Equal(t, "a probe that fails", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)).body,
+		`{"name":"other","state":"down","reason":"probing other: no answer","remedy":""}`+"\n")
 	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/unknown/probe", bearer(keyAll)), 404, CodeUnknownProvider, "")
 	checkProblem(t, "without redis", d.ask(t, "POST", "/providers/away/probe", bearer(keyAll)), 503, CodeStoreDown, "")
 	for _, key := range []string{keyStatus, keyStaging} {

@@ -59,14 +59,16 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 
 	d.fill(t, "staging-login", 2)
 	id := idIn(t, d.ask(t, "GET", login, bearer(keyStaging)))
-	noted("from the stock", history.Handout{Key: "staging", Action: history.Taken, Target: "staging-login", Source: "pool", Price: history.MoneyUnknown}, id)
+	noted("from the stock", history.Handout{Key: "staging", Action: history.Taken, Target: "staging-login", Source: "pool",
+		Price: history.MoneyUnknown}, id)
 	again := "Idempotency-Key: canary"
 	text := d.ask(t, "GET", login, bearer(keyAll), again, "Accept: text/plain")
 	id2 := idIn(t, d.ask(t, "GET", login, bearer(keyAll), again)) // a replay gets no second entry
 	if text.status != 200 || id2 == id {
 		t.Errorf("%d, %s", text.status, id2)
 	}
-	noted("as text", history.Handout{Key: "all", Action: history.Taken, Target: "staging-login", Source: "pool", Price: history.MoneyUnknown}, id2)
+	noted("as text", history.Handout{Key: "all", Action: history.Taken, Target: "staging-login", Source: "pool",
+		Price: history.MoneyUnknown}, id2)
 
 	got := make(chan answer, 1)
 	go func() { got <- d.ask(t, "GET", "/pool/staging-signup/token", bearer(keyAll)) }() // which waits for a solve
@@ -108,12 +110,13 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 		{fmt.Sprintf(guestBody, ""), pool.FromSolve, `{"Key":"all","Target":"/solve","Buys":true}`, nil},
 		{fmt.Sprintf(targetBody, "checkout"), pool.FromSolve, `{"Key":"all","Target":"checkout","Buys":true}`, nil},
 		{fmt.Sprintf(imageBody, ""), pool.FromSolve, `{"Key":"all","Target":"/solve","Image":"` + image + `","Buys":true}`, nil},
-		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), solve.FromShared, `{"Key":"all","Target":"/solve","Image":"` + image + `","Buys":true}`,
-			&history.Handout{Key: "all", Action: history.Taken, Target: "/solve", Image: image, Source: "shared"}},
+		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), solve.FromShared, `{"Key":"all","Target":"/solve","Image":"` + image +
+			`","Buys":true}`, &history.Handout{Key: "all", Action: history.Taken, Target: "/solve", Image: image, Source: "shared"}},
 		{fmt.Sprintf(guestBody, `,"dedup":"identity"`), pool.FromSolve, `{"Key":"all","Target":"/solve","Buys":true}`,
 			&history.Handout{Key: "all", Action: history.Bought, Target: "/solve", Source: "solve", Price: 400}},
 	} {
-		d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Born: day, Dies: day.Add(time.Minute), TTL: time.Minute, Source: c.source, Price: 400}
+		d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Born: day, Dies: day.Add(time.Minute),
+			TTL: time.Minute, Source: c.source, Price: 400}
 		id := idIn(t, d.solve(t, c.body, bearer(keyAll)))
 		call := d.solver.last().Call
 		hash, _ := pool.Hash(call.ID)
@@ -134,7 +137,8 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 // TestKeyRequestsCountByOutcome: each request for a token, a solve or a report counts for its
 // key, by outcome.
 func TestKeyRequestsCountByOutcome(t *testing.T) {
-	keys := append(allKeys(), targets.Key{Name: "slow", SHA256: sha256.Sum256([]byte("canary-key-slow")), Scopes: allKeys()[0].Scopes, Rate: targets.Rate{Count: 1, Per: time.Hour}})
+	keys := append(allKeys(), targets.Key{Name: "slow", SHA256: sha256.Sum256([]byte("canary-key-slow")),
+		Scopes: allKeys()[0].Scopes, Rate: targets.Rate{Count: 1, Per: time.Hour}})
 	d := start(t, solvingSet(t, keys...), nil, nil)
 	d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Source: pool.FromSolve}
 	const login = "/pool/staging-login/token"
@@ -176,9 +180,10 @@ func TestKeyRequestsCountByOutcome(t *testing.T) {
 		return lines
 	}
 	want := []string{
-		`{key="all",outcome="already_reported"} 1`, `{key="all",outcome="bad_request"} 1`, `{key="all",outcome="internal"} 1`, `{key="all",outcome="ok"} 3`,
-		`{key="all",outcome="pool_empty"} 1`, `{key="looker",outcome="forbidden"} 1`, `{key="slow",outcome="ok"} 1`, `{key="slow",outcome="rate_limited"} 1`,
-		`{key="staging",outcome="forbidden"} 2`, `{key="staging",outcome="unknown_target"} 1`,
+		`{key="all",outcome="already_reported"} 1`, `{key="all",outcome="bad_request"} 1`, `{key="all",outcome="internal"} 1`,
+		`{key="all",outcome="ok"} 3`, `{key="all",outcome="pool_empty"} 1`, `{key="looker",outcome="forbidden"} 1`,
+		`{key="slow",outcome="ok"} 1`, `{key="slow",outcome="rate_limited"} 1`, `{key="staging",outcome="forbidden"} 2`,
+		`{key="staging",outcome="unknown_target"} 1`,
 	}
 	var got []string
 	// A request is counted after its response is sent.

@@ -161,7 +161,8 @@ func refuseStrangers(r *http.Request) error {
 		return NewProblem(CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
 	}
 	if !loopbackHost(r.Host) {
-		return NewProblem(CodeMisdirected, "without keys the Host must be localhost or a loopback address; use one of them, or add a key to the configuration file")
+		return NewProblem(CodeMisdirected,
+			"without keys the Host must be localhost or a loopback address; use one of them, or add a key to the configuration file")
 	}
 	for name := range r.Header {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {

@@ -72,7 +72,8 @@ func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 			d.takeOne(t, bearer(keyAll))
 		}
 		// Any client can set the headers of a proxy.
-		return d.ask(t, "GET", path, []string{bearer("wrong"), basic("wrong")}[i%2], fmt.Sprint("X-Forwarded-For: 192.0.2.", i), "X-Real-IP: 192.0.2.1")
+		return d.ask(t, "GET", path, []string{bearer("wrong"), basic("wrong")}[i%2],
+			fmt.Sprint("X-Forwarded-For: 192.0.2.", i), "X-Real-IP: 192.0.2.1")
 	})
 	testkit.Equal(t, "lines", lines(), 1)
 	d.takeOne(t, bearer(keyAll))

@@ -27,8 +27,9 @@ func quietServer(t testing.TB, changes ...func(*Deps)) *Server {
 	config := &fakeConfig{}
 	config.set.Store(sampleSet(allKeys()...))
 	deps := Deps{
-		Config: config, Solver: endlessStock{}, IDs: fixedIDs(t), Metrics: NewMetrics("", "", "", func() (none listener.Counts) { return none }, func() int64 { return 0 }),
-		Buyer: &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),
+		Config: config, Solver: endlessStock{}, IDs: fixedIDs(t),
+		Metrics: NewMetrics("", "", "", func() (none listener.Counts) { return none }, func() int64 { return 0 }),
+		Buyer:   &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {
 		change(&deps)

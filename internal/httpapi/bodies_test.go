@@ -68,7 +68,8 @@ func TestPicturesAreLimited(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "the tasks end", func() bool { return strings.HasPrefix(submit(3000).body, "OK|") })
 	testkit.Within(t, 20*time.Second, "an order with the client's picture", func() bool {
 		got := d.orders.last()
-		return string(got.Image) == string(picture(3000, 60<<10)) && got.Identity.Picture.SHA256 != "" && got.ID == pool.Guest(got.Identity.ID())
+		return string(got.Image) == string(picture(3000, 60<<10)) && got.Identity.Picture.SHA256 != "" &&
+			got.ID == pool.Guest(got.Identity.ID())
 	})
 	solve(3001).check(t, "after they ended", 200)
 }

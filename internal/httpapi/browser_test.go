@@ -35,7 +35,8 @@ func TestBrowser(t *testing.T) {
 	testkit.NoError(t, err)
 	t.Cleanup(stop)
 	for name, test := range map[string]func(*testing.T, visitFunc){
-		"renewal": browserRenewal, "operator": browserOperator, "hostile": browserHostile, "scriptless": browserScriptless, "restart": browserRestart,
+		"renewal": browserRenewal, "operator": browserOperator, "hostile": browserHostile, "scriptless": browserScriptless,
+		"restart": browserRestart,
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(t, func(d *daemon, key string) *visitor {
@@ -134,7 +135,8 @@ func browserRestart(t *testing.T, visit visitFunc) {
 	v := visit(d, "")
 	shows := func(part string) {
 		t.Helper()
-		v.waitFor(part, "getComputedStyle(document.querySelector('#asof ."+part+"')).visibility === 'visible' && document.querySelectorAll('.target').length === 3")
+		v.waitFor(part, "getComputedStyle(document.querySelector('#asof ."+part+
+			"')).visibility === 'visible' && document.querySelectorAll('.target').length === 3")
 	}
 	shows("now")
 	server.CloseClientConnections()
@@ -176,13 +178,15 @@ func browserHostile(t *testing.T, visit visitFunc) {
 	v.waitFor("the details", `document.querySelector('.detail')`)
 	v.waitFor("texts alone", `!document.querySelector('img, body script, a[href^=j]')`)
 	for what, where := range map[string]string{
-		"the file's problem": `#banner code`, "the file's warning": `#list section code`, "the provider": `.providers th[scope=row]`, "its state": `.providers .badge`,
-		"its words": `.providers .why`, "an owner": `.target small`, "the service's words": `.target .why`, "the opened row": `.detail .facts`,
+		"the file's problem": `#banner code`, "the file's warning": `#list section code`,
+		"the provider": `.providers th[scope=row]`, "its state": `.providers .badge`, "its words": `.providers .why`,
+		"an owner": `.target small`, "the service's words": `.target .why`, "the opened row": `.detail .facts`,
 	} {
 		v.waitFor(what, fmt.Sprintf(`[...document.querySelectorAll('%s')].some((n) => n.textContent.includes('<script>alert(1)</script>') && n.textContent.length > 9000)`, where))
 	}
 	testkit.NoError(t, v.Look(375, 812, 1, "dark"))
-	wide, err := browsertest.Eval[string](v.Page, `[...document.querySelectorAll('body *')].filter((n) => n.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 && !n.closest('.days, .scroll')).map((n) => n.tagName + '.' + n.className).join(' ')`)
+	wide, err := browsertest.Eval[string](v.Page,
+		`[...document.querySelectorAll('body *')].filter((n) => n.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 && !n.closest('.days, .scroll')).map((n) => n.tagName + '.' + n.className).join(' ')`)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "wider than the window of a phone", wide, "")
 }

@@ -35,18 +35,23 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 		oversized                bool   // the body is too large for a token, and is not read to its end
 	}{
 		{name: "query", method: "GET", path: "/callback/solver/o-1/s1?id=7&code=OK", order: "o-1", secret: "s1", query: "code=OK&id=7"},
-		{name: "form", method: "POST", path: "/callback/solver/o-1/s1", body: "id=7&code=03AF", headers: []string{form}, order: "o-1", secret: "s1"},
-		{name: "JSON", method: "POST", path: "/callback/solver/o-1/s1?x=1", body: `{"taskId":7}`, headers: []string{isJSON}, order: "o-1", secret: "s1", query: "x=1"},
+		{name: "form", method: "POST", path: "/callback/solver/o-1/s1", body: "id=7&code=03AF", headers: []string{form},
+			order: "o-1", secret: "s1"},
+		{name: "JSON", method: "POST", path: "/callback/solver/o-1/s1?x=1", body: `{"taskId":7}`, headers: []string{isJSON},
+			order: "o-1", secret: "s1", query: "x=1"},
 		{name: "no type", method: "POST", path: "/callback/solver/o-1/s1", body: "\x00\xff", order: "o-1", secret: "s1"},
 		{name: "a browser's, from elsewhere", method: "POST", path: "/callback/solver/o-1/s1", order: "o-1", secret: "s1",
-			headers: []string{"Host: poold.example.com", "Origin: https://evil.example", "Sec-Fetch-Site: cross-site", "X-Forwarded-For: 192.0.2.1"}},
+			headers: []string{"Host: poold.example.com", "Origin: https://evil.example", "Sec-Fetch-Site: cross-site",
+				"X-Forwarded-For: 192.0.2.1"}},
 		{name: "escapes", method: "GET", path: "/callback/sol%76er/o%2F1/s%2525%20+?%zz&id=7;8", order: "o/1", secret: "s%25 +"},
 		{name: "escapes that net/http takes away", method: "GET", path: "/callback/solver/a%20b/%C3%A4", order: "a b", secret: "ä"},
 		{name: "rubbish", method: "GET", path: "/callback/solver/%00%0A%ff/..%2f..%2f", order: "\x00\n\xff", secret: "../../"},
 		{name: "a tail", method: "GET", path: "/callback/solver/o-1/s1/more/", order: "o-1", secret: "s1/more/"},
 		{name: "large", method: "POST", path: "/callback/solver/o-1/s1", body: strings.Repeat("x", 65536), order: "o-1", secret: "s1"},
-		{name: "too large", method: "POST", path: "/callback/solver/o-1/s1", body: strings.Repeat("x", 65537), order: "o-1", secret: "s1", oversized: true},
-		{name: "long", method: "GET", path: "/callback/solver/" + strings.Repeat("o", 4000) + "/s1", order: strings.Repeat("o", 4000), secret: "s1"},
+		{name: "too large", method: "POST", path: "/callback/solver/o-1/s1", body: strings.Repeat("x", 65537), order: "o-1",
+			secret: "s1", oversized: true},
+		{name: "long", method: "GET", path: "/callback/solver/" + strings.Repeat("o", 4000) + "/s1",
+			order: strings.Repeat("o", 4000), secret: "s1"},
 	} {
 		before := time.Now()
 		var body io.Reader = strings.NewReader(c.body)
@@ -54,7 +59,8 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 			body = io.MultiReader(body) // a body of unknown length
 		}
 		a := d.send(t, c.method, c.path, body, c.headers...)
-		if a.status != 200 || a.body != "" || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") || a.header.Get("Cache-Control") != "no-store" {
+		if a.status != 200 || a.body != "" || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") ||
+			a.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %v %q", c.name, a.status, a.header, a.body)
 		}
 		all := d.buyer.receivedCallbacks()
@@ -101,14 +107,17 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	if a := d.ask(t, "GET", "/dead-letters", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"letters":[]}` {
 		t.Errorf("none: %d %s", a.status, a.body)
 	}
-	d.buyer.letters = []spool.Summary{{Order: "o-1", Provider: "solver", Kind: "token"}, {Order: "o-2", Provider: "solver", Kind: "error"}}
+	d.buyer.letters = []spool.Summary{{Order: "o-1", Provider: "solver", Kind: "token"},
+		{Order: "o-2", Provider: "solver", Kind: "error"}}
 	a := d.ask(t, "GET", "/dead-letters", bearer(keyAll))
-	if want := asJSON(t, map[string]any{"letters": d.buyer.letters}); strings.TrimSpace(a.body) != want || a.header.Get("Content-Type") != "application/json" {
+	if want := asJSON(t, map[string]any{"letters": d.buyer.letters}); strings.TrimSpace(a.body) != want ||
+		a.header.Get("Content-Type") != "application/json" {
 		t.Errorf("two: %d %s", a.status, a.body)
 	}
 	d.buyer.letters, d.buyer.unread = d.buyer.letters[:1], errors.New("x.json: permission denied")
 	a = d.ask(t, "GET", "/dead-letters", bearer(keyAll))
-	if a.status != 200 || !strings.Contains(a.body, `"order":"o-1"`) || !strings.Contains(a.body, `"incomplete":true`) || !strings.Contains(d.logged.String(), "permission denied") {
+	if a.status != 200 || !strings.Contains(a.body, `"order":"o-1"`) || !strings.Contains(a.body, `"incomplete":true`) ||
+		!strings.Contains(d.logged.String(), "permission denied") {
 		t.Errorf("one cannot be read: %d %s", a.status, a.body)
 	}
 	d.buyer.letters, d.buyer.unread = d.buyer.letters[:2], nil
@@ -118,7 +127,8 @@ func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 		d.buyer.letters = nil
 		return map[string]int{purchase.DeadLetterReplayed: 3, purchase.DeadLetterDropped: 1}, nil
 	}
-	if a := d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"replayed":3,"dropped":1,"expired":0,"left":0}` {
+	if a := d.ask(t, "POST", "/dead-letters/replay", bearer(keyAll)); a.status != 200 ||
+		strings.TrimSpace(a.body) != `{"replayed":3,"dropped":1,"expired":0,"left":0}` {
 		t.Errorf("replay: %d %s", a.status, a.body)
 	}
 	testkit.Equal(t, "the status does not tell at once", count(), 0)

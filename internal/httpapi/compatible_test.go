@@ -47,7 +47,8 @@ func (d *daemon) callLegacy(t *testing.T, path string) string {
 func (d *daemon) callTasks(t *testing.T, path, body string) (v map[string]any) {
 	t.Helper()
 	a := d.send(t, "POST", path, strings.NewReader(body), "Content-Type: text/plain")
-	if err := json.Unmarshal([]byte(a.body), &v); err != nil || a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+	if err := json.Unmarshal([]byte(a.body), &v); err != nil || a.status != 200 ||
+		!strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
 		t.Errorf("%s: %d %q, %v", path, a.status, a.body, err)
 	}
 	return v
@@ -93,7 +94,8 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 	}
 	testkit.Equal(t, "the report again", d.callLegacy(t, res+"&action=reportgood&id="+id), "OK_REPORT_RECORDED")
 	testkit.Equal(t, "another report", d.callLegacy(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
-	form := d.send(t, "POST", "/in.php", strings.NewReader(strings.TrimPrefix(legacySubmit(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
+	form := d.send(t, "POST", "/in.php",
+		strings.NewReader(strings.TrimPrefix(legacySubmit(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
 	if form.status != 200 || !strings.HasPrefix(form.body, `{"status":1,"request":"`) {
 		t.Errorf("a form: %d %s", form.status, form.body)
 	}
@@ -145,7 +147,8 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 		token, _ := solution["gRecaptchaResponse"].(string)
 		created, _ := got["createTime"].(float64)
 		ended, _ := got["endTime"].(float64)
-		if got["status"] != "ready" || got["errorId"] != 0.0 || !strings.HasPrefix(token, tokenValue) || created-ended < 50 || created-ended > 60 {
+		if got["status"] != "ready" || got["errorId"] != 0.0 || !strings.HasPrefix(token, tokenValue) || created-ended < 50 ||
+			created-ended > 60 {
 			t.Errorf("%v", got)
 		}
 	}
@@ -153,21 +156,23 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 		testkit.Equal(t, "a report", ask("/reportIncorrectTokenCaptcha", int64(id))["status"], any("success"))
 	}
 	for path, body := range map[string]string{
-		"ERROR_DUPLICATE_REPORT 1":       `/reportCorrect {"clientKey":"KEY","taskId":ID}`,
-		"ERROR_NO_SUCH_CAPCHA_ID 16":     `/getTaskResult {"clientKey":"KEY","taskId":7}`,
-		"ERROR_NO_SUCH_CAPCHA_ID 16 ":    `/getTaskResult {"clientKey":"KEY"}`,
-		"ERROR_BAD_PARAMETERS 110":       `/getTaskResult {"clientKey":"KEY","taskId":true}`,
-		"ERROR_BAD_PARAMETERS 110 ":      `/getBalance {"clientKey":"KEY","clientKey":"KEY"}`,
-		"ERROR_KEY_DOES_NOT_EXIST 1":     `/getBalance {"clientKey":"canary-key-wrong"}`,
-		"ERROR_KEY_DOES_NOT_EXIST 1 ":    `/getBalance {}`,
-		"ERROR_BAD_PARAMETERS 110    ":   `/getBalance key=KEY&action=getbalance`,
-		"ERROR_BAD_PARAMETERS 110     ":  `/getTaskResult {"clientKey":"KEY","taskId":ID,"key":"KEY","action":"get"}`,
-		"ERROR_BAD_PARAMETERS 110      ": `/createTask ` + strings.Replace(tasksSubmit("KEY", "checkout", ""), "{", `{"method":"userrecaptcha",`, 1),
-		"ERROR_TASK_ABSENT 22":           `/createTask {"clientKey":"KEY"}`,
-		"ERROR_TASK_NOT_SUPPORTED 23":    `/createTask {"clientKey":"KEY","task":{"type":"FunCaptchaTask"}}`,
-		"ERROR_DOMAIN_NOT_ALLOWED 1":     `/createTask ` + tasksSubmit("KEY", "elsewhere", ""),
-		"ERROR_BAD_PARAMETERS 110  ":     `/createTask ` + tasksSubmit("KEY", "checkout", `,"cookies":"a=b"`),
-		"ERROR_BAD_PARAMETERS 110   ":    `/createTask ` + strings.Replace(tasksSubmit("KEY", "checkout", ""), "{", `{"callbackUrl":"https://e.example/",`, 1),
+		"ERROR_DUPLICATE_REPORT 1":      `/reportCorrect {"clientKey":"KEY","taskId":ID}`,
+		"ERROR_NO_SUCH_CAPCHA_ID 16":    `/getTaskResult {"clientKey":"KEY","taskId":7}`,
+		"ERROR_NO_SUCH_CAPCHA_ID 16 ":   `/getTaskResult {"clientKey":"KEY"}`,
+		"ERROR_BAD_PARAMETERS 110":      `/getTaskResult {"clientKey":"KEY","taskId":true}`,
+		"ERROR_BAD_PARAMETERS 110 ":     `/getBalance {"clientKey":"KEY","clientKey":"KEY"}`,
+		"ERROR_KEY_DOES_NOT_EXIST 1":    `/getBalance {"clientKey":"canary-key-wrong"}`,
+		"ERROR_KEY_DOES_NOT_EXIST 1 ":   `/getBalance {}`,
+		"ERROR_BAD_PARAMETERS 110    ":  `/getBalance key=KEY&action=getbalance`,
+		"ERROR_BAD_PARAMETERS 110     ": `/getTaskResult {"clientKey":"KEY","taskId":ID,"key":"KEY","action":"get"}`,
+		"ERROR_BAD_PARAMETERS 110      ": `/createTask ` +
+			strings.Replace(tasksSubmit("KEY", "checkout", ""), "{", `{"method":"userrecaptcha",`, 1),
+		"ERROR_TASK_ABSENT 22":        `/createTask {"clientKey":"KEY"}`,
+		"ERROR_TASK_NOT_SUPPORTED 23": `/createTask {"clientKey":"KEY","task":{"type":"FunCaptchaTask"}}`,
+		"ERROR_DOMAIN_NOT_ALLOWED 1":  `/createTask ` + tasksSubmit("KEY", "elsewhere", ""),
+		"ERROR_BAD_PARAMETERS 110  ":  `/createTask ` + tasksSubmit("KEY", "checkout", `,"cookies":"a=b"`),
+		"ERROR_BAD_PARAMETERS 110   ": `/createTask ` +
+			strings.Replace(tasksSubmit("KEY", "checkout", ""), "{", `{"callbackUrl":"https://e.example/",`, 1),
 	} {
 		route, text, _ := strings.Cut(strings.NewReplacer("KEY", keyAll, "ID", fmt.Sprint(int64(id))).Replace(body), " ")
 		got := d.callTasks(t, route, text)
@@ -210,8 +215,10 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 	}
 	testkit.Equal(t, "too many wrong keys are refused", refused, true)
 	testkit.Equal(t, "a right one after them", balance(keyAll), "20")
-	acao := d.ask(t, "GET", "/res.php?action=getbalance&header_acao=1&key="+keyAll, "Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site")
-	if acao.body != "20" || acao.header.Get("Access-Control-Allow-Origin") != "*" || acao.header.Get("Access-Control-Allow-Credentials") != "" {
+	acao := d.ask(t, "GET", "/res.php?action=getbalance&header_acao=1&key="+keyAll, "Origin: https://elsewhere.example",
+		"Sec-Fetch-Site: cross-site")
+	if acao.body != "20" || acao.header.Get("Access-Control-Allow-Origin") != "*" ||
+		acao.header.Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("from a page: %s %v", acao.body, acao.header)
 	}
 	if a := d.ask(t, "GET", "/res.php?action=getbalance&key="+keyAll); a.header.Get("Access-Control-Allow-Origin") != "" {
@@ -257,7 +264,9 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Solve.Rate = targets.Rate{}
 	d := start(t, set, nil, nil)
-	testkit.Equal(t, "no target's and no guest's", d.callLegacy(t, legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")), "ERROR_DOMAIN_NOT_ALLOWED")
+	testkit.Equal(t, "no target's and no guest's",
+		d.callLegacy(t, legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")),
+		"ERROR_DOMAIN_NOT_ALLOWED")
 	guest := func(key, more string) string {
 		return d.callLegacy(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+key+more)
 	}
@@ -275,12 +284,15 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 		t.Errorf("%+v", asked)
 	}
 	picture := base64.StdEncoding.EncodeToString([]byte("GIF89a-picture"))
-	testkit.Equal(t, "a picture", d.callLegacy(t, "/in.php?method=base64&numeric=1&min_len=4&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
-	if spec := d.orders.last(); string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 || spec.Identity.Picture.Charset != "digits" {
+	testkit.Equal(t, "a picture", d.callLegacy(t, "/in.php?method=base64&numeric=1&min_len=4&body="+
+		url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
+	if spec := d.orders.last(); string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 ||
+		spec.Identity.Picture.Charset != "digits" {
 		t.Errorf("%+v", spec)
 	}
 	upload := func(files ...string) string {
-		form := "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\n" + keyAll + "\r\n--b\r\nContent-Disposition: form-data; name=\"method\"\r\n\r\npost\r\n"
+		form := "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\n" + keyAll +
+			"\r\n--b\r\nContent-Disposition: form-data; name=\"method\"\r\n\r\npost\r\n"
 		for _, file := range files {
 			form += "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.gif\"\r\n\r\n" + file + "\r\n"
 		}
@@ -294,7 +306,8 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	without := *d.config.Current()
 	without.Solve = nil
 	d.config.set.Store(&without)
-	testkit.Equal(t, "a picture without a section solve", d.callLegacy(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
+	testkit.Equal(t, "a picture without a section solve",
+		d.callLegacy(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
 }
 
 // CapMonster's client for Go ends its paths with a slash.

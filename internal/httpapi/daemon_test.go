@@ -69,7 +69,8 @@ type daemon struct {
 // sampleSet returns a Set with three targets and the given keys.
 func sampleSet(keys ...targets.Key) *targets.Set {
 	target := func(name string) targets.Target {
-		identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://" + name + ".example.com/"}
+		identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
+			Pageurl: "https://" + name + ".example.com/"}
 		return targets.Target{
 			Name: name, Identity: identity, ID: identity.ID(), Depth: 5, Refill: targets.RefillFixed,
 			Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: targets.OnEmptyFail, Owner: "qa@example.com",
@@ -81,11 +82,12 @@ func sampleSet(keys ...targets.Key) *targets.Set {
 	signup := target("staging-signup")
 	signup.Budget = targets.Budget{PerDay: 20}
 	return &targets.Set{
-		Server:    targets.Server{Listen: "127.0.0.1:8080", Keys: keys},
-		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
-		Providers: []targets.Provider{{Name: "solver", Protocol: targets.ProtocolInPHP, Concurrency: 20, CallbackURL: "https://poold.example.com"}},
-		Targets:   []targets.Target{target("checkout"), login, signup},
-		History:   targets.History{Backend: targets.HistoryPostgres, Keep: 90 * 24 * time.Hour, Audit: 30 * 24 * time.Hour},
+		Server: targets.Server{Listen: "127.0.0.1:8080", Keys: keys},
+		Redis:  targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
+		Providers: []targets.Provider{
+			{Name: "solver", Protocol: targets.ProtocolInPHP, Concurrency: 20, CallbackURL: "https://poold.example.com"}},
+		Targets: []targets.Target{target("checkout"), login, signup},
+		History: targets.History{Backend: targets.HistoryPostgres, Keep: 90 * 24 * time.Hour, Audit: 30 * 24 * time.Hour},
 	}
 }
 

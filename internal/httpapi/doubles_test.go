@@ -151,7 +151,8 @@ func (w *watchedStock) Flush(ctx context.Context, id captcha.ID) (int, error) {
 	return guarded(ctx, w, "flush", func() (int, error) { return w.Pool.Flush(ctx, id) })
 }
 
-func (w *watchedStock) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce, row string) (pool.Outcome, pool.Sale, error) {
+func (w *watchedStock) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
+	row string) (pool.Outcome, pool.Sale, error) {
 	if err := w.called(ctx, "report"); err != nil {
 		return 0, pool.Sale{}, err
 	}
@@ -255,8 +256,8 @@ func (w *watchedStock) landToken(t testing.TB, o *pool.Order, age time.Duration)
 func (w *watchedStock) landText(t testing.TB, o *pool.Order, value string, age time.Duration) {
 	t.Helper()
 	w.end(t, o, pool.End{
-		How: pool.Solved, Provider: "solver", Task: "t-" + o.Name, Value: value, Born: -age, Lifetime: 120 * time.Second, Margin: 40 * time.Second,
-		Lead: 18 * time.Second,
+		How: pool.Solved, Provider: "solver", Task: "t-" + o.Name, Value: value, Born: -age, Lifetime: 120 * time.Second,
+		Margin: 40 * time.Second, Lead: 18 * time.Second,
 	})
 }
 
@@ -304,8 +305,8 @@ func (d *daemon) say(t testing.TB, name string, note refill.Status) {
 		if !note.Until.IsZero() {
 			next = note.Until
 		}
-		d.stock.redis.HSet(key("brake", target), "kind", string(pool.Hopeless), "reason", note.Reason, "since", fmt.Sprint(now), "count", "1",
-			"every", "3600000", "next", fmt.Sprint(next.UnixMilli()))
+		d.stock.redis.HSet(key("brake", target), "kind", string(pool.Hopeless), "reason", note.Reason, "since",
+			fmt.Sprint(now), "count", "1", "every", "3600000", "next", fmt.Sprint(next.UnixMilli()))
 	}
 	d.Status.Changed()
 }
@@ -320,7 +321,8 @@ type someOutcomes struct{}
 
 func (someOutcomes) Rows() []choice.Row {
 	return []choice.Row{
-		{Provider: "solver", Type: captcha.HCaptcha, Share: 0.25, Cost: 0.0012, Solved: 0.9, Accepted: 0.8, Ended: 60, Reports: 40, LeadP50: 18 * time.Second, LeadP90: 30 * time.Second},
+		{Provider: "solver", Type: captcha.HCaptcha, Share: 0.25, Cost: 0.0012, Solved: 0.9, Accepted: 0.8, Ended: 60,
+			Reports: 40, LeadP50: 18 * time.Second, LeadP90: 30 * time.Second},
 		{Provider: "solver", Type: captcha.Turnstile, Share: 0.5, Cost: -1, Solved: 0.95, Ended: 9},
 	}
 }

@@ -93,7 +93,8 @@ func checkProblem(t *testing.T, name string, a answer, status int, want Code, ta
 		}
 	}
 	for field := range fields {
-		if a.status >= 400 && !slices.Contains([]string{"type", "title", "status", "detail", "code", "target", "request_id", "problems"}, field) {
+		if a.status >= 400 && !slices.Contains(
+			[]string{"type", "title", "status", "detail", "code", "target", "request_id", "problems"}, field) {
 			t.Errorf("%s: the field %s is not of the API: %s", name, field, a.body)
 		}
 	}
@@ -105,7 +106,8 @@ func checkProblem(t *testing.T, name string, a answer, status int, want Code, ta
 // reason.
 func TestEmptyPoolNamesItsReason(t *testing.T) {
 	paused := func(reason string, until time.Duration) purchase.Status {
-		return purchase.Status{Name: "solver", State: provider.State{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
+		return purchase.Status{Name: "solver",
+			State: provider.State{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
 	}
 	busy := purchase.Status{Name: "other", State: provider.State{Kind: provider.StateBusy, Until: time.Now().Add(time.Hour)}}
 	for _, c := range []struct {
@@ -118,19 +120,30 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		detail    string
 		retry     int // least allowed Retry-After in seconds
 	}{
-		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second}, providers: []purchase.Status{busy}, code: CodePoolEmpty, retry: 1},
+		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second},
+			providers: []purchase.Status{busy}, code: CodePoolEmpty, retry: 1},
 		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: CodePaused, retry: 300},
-		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"}, providers: []purchase.Status{busy}, code: CodeSolveRefused, detail: "wrong sitekey", retry: 1},
-		{name: "refused, tried in an hour", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey", Until: time.Now().Add(time.Hour)}, providers: []purchase.Status{busy}, code: CodeSolveRefused, retry: 3500},
-		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: CodeProviderDown, detail: "no money", retry: 55},
-		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour), paused("wrong key", time.Minute)}, code: CodeProviderDown, detail: "solver is down (no money)", retry: 55},
-		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"}, providers: []purchase.Status{paused("no money", time.Hour)}, code: CodeBudget, detail: "the hour is full", retry: 1},
-		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget}, providers: []purchase.Status{busy}, code: CodePaused, retry: 1},
+		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"},
+			providers: []purchase.Status{busy}, code: CodeSolveRefused, detail: "wrong sitekey", retry: 1},
+		{name: "refused, tried in an hour",
+			refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey", Until: time.Now().Add(time.Hour)},
+			providers: []purchase.Status{busy}, code: CodeSolveRefused, retry: 3500},
+		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: CodeProviderDown,
+			detail: "no money", retry: 55},
+		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour),
+			paused("wrong key", time.Minute)}, code: CodeProviderDown, detail: "solver is down (no money)", retry: 55},
+		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"},
+			providers: []purchase.Status{paused("no money", time.Hour)}, code: CodeBudget, detail: "the hour is full", retry: 1},
+		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget},
+			providers: []purchase.Status{busy}, code: CodePaused, retry: 1},
 		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: CodePoolEmpty, retry: 1},
 		{name: "no provider at all", code: CodeProviderDown, retry: 1},
-		{name: "paused by an operator", paused: "paused by nightly until noon: the page changes", code: CodePaused, detail: "paused by nightly until noon", retry: 3500},
-		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"}, providers: []purchase.Status{busy}, code: CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
-		{name: "no requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy}, code: CodePoolEmpty, detail: "no caller asked for a while", retry: 1},
+		{name: "paused by an operator", paused: "paused by nightly until noon: the page changes", code: CodePaused,
+			detail: "paused by nightly until noon", retry: 3500},
+		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"},
+			providers: []purchase.Status{busy}, code: CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
+		{name: "no requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy},
+			code: CodePoolEmpty, detail: "no caller asked for a while", retry: 1},
 	} {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile

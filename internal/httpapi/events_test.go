@@ -68,7 +68,8 @@ func TestEvents(t *testing.T) {
 		}
 		paused := all.Events[2]
 		until := time.Now().Add(time.Hour).UTC().Format("2006-01-02 15:04")
-		if paused.Kind != events.TargetPaused || !strings.HasPrefix(paused.Actor, "key ") || paused.Text != "Buying for target staging-login was paused until "+until+" UTC: the page changes." {
+		if paused.Kind != events.TargetPaused || !strings.HasPrefix(paused.Actor, "key ") ||
+			paused.Text != "Buying for target staging-login was paused until "+until+" UTC: the page changes." {
 			t.Errorf("%+v", paused)
 		}
 		if a := d.handle(t, http.MethodGet, "/events", "", admin); strings.ContainsAny(a.body, "<>\x1b") {

@@ -76,7 +76,8 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 			}
 			c.leave(t, conn)
 			close(left)
-			testkit.Within(t, 20*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"status":499`) })
+			testkit.Within(t, 20*time.Second, "the request is over",
+				func() bool { return strings.Contains(d.logged.String(), `"status":499`) })
 			d.checkGivenBack(t, 1, c.back)
 			if strings.Contains(name, "only") { // the caller can still read, and must receive nothing
 				if got, err := io.ReadAll(conn); len(got) > 0 {
@@ -114,7 +115,8 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 			strings.Contains(body, `poold_key_requests_total{key="-",outcome="hung_up"} 1`)
 	})
 	testkit.Equal(t, "gave back what it never had", d.stock.countCalls("return"), 0)
-	testkit.Within(t, 20*time.Second, "its ticket goes", func() bool { return d.stock.readStock(t, d.target("staging-login")).Waiting == 0 })
+	testkit.Within(t, 20*time.Second, "its ticket goes",
+		func() bool { return d.stock.readStock(t, d.target("staging-login")).Waiting == 0 })
 	d.fill(t, "staging-login", 1)
 	testkit.Equal(t, "tokens", d.stock.readStock(t, d.target("staging-login")).Fresh, 1)
 }

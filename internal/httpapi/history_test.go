@@ -32,7 +32,8 @@ func orderID(n int) string {
 // underWay returns the n-th order of a test as an order in flight.
 func underWay(n int, target, sitekey string, state pool.State, placed time.Time) purchase.OrderInFlight {
 	return purchase.OrderInFlight{State: state, Purchase: purchase.Purchase{
-		Order: orderID(n), Target: target, Owner: target + "@example.com", Placed: placed, Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: sitekey},
+		Order: orderID(n), Target: target, Owner: target + "@example.com", Placed: placed,
+		Identity: captcha.Identity{Type: captcha.Turnstile, Sitekey: sitekey},
 	}}
 }
 
@@ -41,9 +42,11 @@ func solvedRecord(n int, target string, later time.Duration) history.Order {
 	ended := day.Add(later)
 	before := func(d time.Duration) history.Time { return history.Time{Time: ended.Add(-d)} }
 	return history.Order{
-		ID: orderID(n), Target: target, Owner: "qa@example.com", Type: captcha.RecaptchaV2, Sitekey: "6Le", Pageurl: "https://" + target + ".example.com/",
-		Provider: "solver", Task: fmt.Sprint("t-", n), Outcome: history.Solved, PlacedAt: before(20 * time.Second), SubmittedAt: before(18250 * time.Millisecond),
-		SolvedAt: before(5 * time.Second), EndedAt: before(0), ElapsedMS: 18250, Polls: 3, EndedBy: "poll", Price: 2_990_000, Choice: "cheapest",
+		ID: orderID(n), Target: target, Owner: "qa@example.com", Type: captcha.RecaptchaV2, Sitekey: "6Le",
+		Pageurl: "https://" + target + ".example.com/", Provider: "solver", Task: fmt.Sprint("t-", n),
+		Outcome: history.Solved, PlacedAt: before(20 * time.Second), SubmittedAt: before(18250 * time.Millisecond),
+		SolvedAt: before(5 * time.Second), EndedAt: before(0), ElapsedMS: 18250, Polls: 3, EndedBy: "poll", Price: 2_990_000,
+		Choice: "cheapest",
 	}
 }
 
@@ -63,7 +66,8 @@ func (d *daemon) writeRecords(t *testing.T, orders ...history.Order) {
 // decodeAnswer decodes the JSON of a successful response.
 func decodeAnswer[T any](t *testing.T, a answer) T {
 	t.Helper()
-	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" || a.header.Get("Vary") != "Accept" {
+	if a.status != 200 || a.header.Get("Content-Type") != "application/json" ||
+		a.header.Get("Cache-Control") != "no-store" || a.header.Get("Vary") != "Accept" {
 		t.Fatalf("%d %v %s", a.status, a.header, a.body)
 	}
 	return parseAnswer[T](t, a)
@@ -73,7 +77,8 @@ func (d *daemon) csvRows(t *testing.T, path string, headers ...string) (answer, 
 	t.Helper()
 	a := d.ask(t, "GET", path, append(headers, "Accept: text/csv")...)
 	h := a.header
-	if a.status != 200 || h.Get("Content-Type") != "text/csv; charset=utf-8; header=present" || h.Get("Vary") != "Accept" || h.Get("Cache-Control") != "no-store" {
+	if a.status != 200 || h.Get("Content-Type") != "text/csv; charset=utf-8; header=present" ||
+		h.Get("Vary") != "Accept" || h.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%s: %d %v %s", path, a.status, h, a.body)
 	}
 	testkit.Equal(t, path+": lines that end in CRLF", strings.Count(a.body, "\r\n"), strings.Count(a.body, "\n"))
@@ -131,10 +136,12 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 		}
 	}
 	checkPages(want, map[string]int{
-		"/history/site/6Le": 3, "/history/site/6Le?limit=1000": 1, "/history/orders?status=solved&limit=13": 10, "/history/orders?limit=129&status=solved": 2,
+		"/history/site/6Le": 3, "/history/site/6Le?limit=1000": 1, "/history/orders?status=solved&limit=13": 10,
+		"/history/orders?limit=129&status=solved": 2,
 	})
 	slices.Reverse(entries)
-	checkPages(entries, map[string]int{"/history/key/ci": 3, "/history/key/ci?limit=1000": 1, "/history/key/ci?limit=13": 10, "/history/key/ci?limit=129": 2})
+	checkPages(entries, map[string]int{"/history/key/ci": 3, "/history/key/ci?limit=1000": 1,
+		"/history/key/ci?limit=13": 10, "/history/key/ci?limit=129": 2})
 	// Beginning with the constant day, 40 orders ended in each of three milliseconds. In the fourth
 	// millisecond, ten orders ended.
 	second := day.Add(time.Millisecond)
@@ -173,8 +180,10 @@ func isContiguous(want, ids []string) bool {
 // TestDayHasFiguresByTypeAndTarget: a day has figures by type, and figures by target and owner.
 func TestDayHasFiguresByTypeAndTarget(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	all := []history.Order{solvedRecord(0, "staging-signup", 0), solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", time.Second), solvedRecord(3, "/solve", 0), solvedRecord(4, "gone", 0),
-		solvedRecord(5, "checkout", 0), solvedRecord(6, "checkout", 0), solvedRecord(7, "checkout", 0), solvedRecord(8, "checkout", 0), solvedRecord(9, "checkout", 21*time.Hour)}
+	all := []history.Order{solvedRecord(0, "staging-signup", 0), solvedRecord(1, "checkout", 0),
+		solvedRecord(2, "checkout", time.Second), solvedRecord(3, "/solve", 0), solvedRecord(4, "gone", 0),
+		solvedRecord(5, "checkout", 0), solvedRecord(6, "checkout", 0), solvedRecord(7, "checkout", 0),
+		solvedRecord(8, "checkout", 0), solvedRecord(9, "checkout", 21*time.Hour)}
 	all[3].Type, all[2].Owner = captcha.Image, "other@example.com"
 	for i, how := range []history.Outcome{history.Failed, history.Refused, history.Lost, history.Discarded} {
 		all[5+i].Outcome = how
@@ -227,12 +236,15 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 		for _, r := range decodeAnswer[HistoryPage[history.Order]](t, a).Records {
 			got = append(got, numbers[r.ID])
 		}
-		if testkit.Equal(t, c.path, strings.Join(got, " "), c.want); c.key == keyStaging && (strings.Contains(a.body, "checkout") || strings.Contains(a.body, "/solve")) {
+		if testkit.Equal(t, c.path, strings.Join(got, " "), c.want); c.key == keyStaging &&
+			(strings.Contains(a.body, "checkout") || strings.Contains(a.body, "/solve")) {
 			t.Errorf("%s: %s", c.path, a.body)
 		}
 	}
-	d.ask(t, "GET", "/history/orders?status=solved&owner=", bearer(keyAll)).check(t, "no owner", 400, "owner must be the owner of a target")
-	d.ask(t, "GET", "/history/orders?status=solved&target=", bearer(keyAll)).check(t, "no name", 400, "target must be the name of a target, or /solve")
+	d.ask(t, "GET", "/history/orders?status=solved&owner=", bearer(keyAll)).check(t, "no owner", 400,
+		"owner must be the owner of a target")
+	d.ask(t, "GET", "/history/orders?status=solved&target=", bearer(keyAll)).check(t, "no name", 400,
+		"target must be the name of a target, or /solve")
 	for n, name := range names {
 		a := d.ask(t, "GET", "/history/order/"+orderID(n), bearer(keyStaging))
 		if n == 0 || n == 4 {

@@ -14,7 +14,8 @@ import (
 // the constant day.
 func entryOf(n int, key, target string, action history.Action, later time.Duration) history.Handout {
 	h := history.Handout{
-		ID: fmt.Sprintf("%d-%03d", day.UnixMilli(), n), At: history.Time{Time: day.Add(later)}, Key: key, Action: action, Target: target, Order: orderID(n),
+		ID: fmt.Sprintf("%d-%03d", day.UnixMilli(), n), At: history.Time{Time: day.Add(later)}, Key: key, Action: action,
+		Target: target, Order: orderID(n),
 	}
 	switch action {
 	case history.Bought:
@@ -39,8 +40,9 @@ func TestUsageByKeyAddsDays(t *testing.T) {
 	d.config.set.Store(&set)
 	const back = -24 * time.Hour
 	d.addEntries(t,
-		entryOf(0, "ci", "checkout", history.Taken, 0), entryOf(1, "ci", "/solve", history.Bought, 0), entryOf(2, "ci", "/solve", history.Bought, back),
-		entryOf(3, "ci", "checkout", history.Accepted, back), entryOf(4, "-", "checkout", history.Rejected, 3*back), entryOf(5, "-", "checkout", history.Taken, 4*back),
+		entryOf(0, "ci", "checkout", history.Taken, 0), entryOf(1, "ci", "/solve", history.Bought, 0),
+		entryOf(2, "ci", "/solve", history.Bought, back), entryOf(3, "ci", "checkout", history.Accepted, back),
+		entryOf(4, "-", "checkout", history.Rejected, 3*back), entryOf(5, "-", "checkout", history.Taken, 4*back),
 		entryOf(6, "ci", "checkout", history.Taken, 24*time.Hour),
 	)
 	d.golden(t, "keys.txt", [][2]string{
@@ -51,7 +53,8 @@ func TestUsageByKeyAddsDays(t *testing.T) {
 	}
 	d.history.days = nil
 	_, rows := d.csvRows(t, "/history/usage?by=key&from=2026-01-01&to=2026-01-03&per=day")
-	if len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, KeyUsageLine{})) || !slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "0", "0", "1", "0.00299", "0"}) {
+	if len(rows) != 3 || !slices.Equal(rows[0], keysOf(t, KeyUsageLine{})) ||
+		!slices.Equal(rows[2], []string{"2026-01-02", "ci", "2", "0", "0", "0", "0", "1", "0.00299", "0"}) {
 		t.Errorf("%q", rows)
 	}
 	testkit.DeepEqual(t, "days that are read", d.history.days, []string{"2026-01-01", "2026-01-02"})

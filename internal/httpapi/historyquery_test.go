@@ -32,7 +32,8 @@ func TestHangingStoreIsGivenUpInTime(t *testing.T) {
 			t.Errorf("after %v: %v", took, err)
 		}
 		other := errors.New("at once")
-		if err := readHistory(contextOf(""), func(context.Context) error { return other }); !errors.Is(err, other) || errors.Is(err, history.ErrDown) {
+		if err := readHistory(contextOf(""), func(context.Context) error { return other }); !errors.Is(err, other) ||
+			errors.Is(err, history.ErrDown) {
 			t.Error(err)
 		}
 	})
@@ -43,7 +44,8 @@ func FuzzCursor(f *testing.F) {
 	const order, handout = "ORDERAAAAAAAAAAAAAAAAAAAAA", "1767323045678-0"
 	good := encodeCursor(history.Position{At: day, ID: order})
 	for _, seed := range []string{good, good + "=", strings.ToLower(good), "", "MS4u", "LTEuT1JERVIwMDEuMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY", "MDAxLk8uMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY",
-		encodeCursor(history.Position{At: time.UnixMilli(1 << 60), ID: order}), encodeCursor(history.Position{At: day, ID: handout}), encodeCursor(history.Position{At: day, ID: "A"})} {
+		encodeCursor(history.Position{At: time.UnixMilli(1 << 60), ID: order}),
+		encodeCursor(history.Position{At: day, ID: handout}), encodeCursor(history.Position{At: day, ID: "A"})} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -51,7 +53,8 @@ func FuzzCursor(f *testing.F) {
 		if !ok {
 			return
 		}
-		if !history.IsOrder(p.ID) && !handoutID.MatchString(p.ID) || p.At.Year() < 1970 || p.At.Year() > 9999 || p.At.Location() != time.UTC || encodeCursor(p) != text {
+		if !history.IsOrder(p.ID) && !handoutID.MatchString(p.ID) || p.At.Year() < 1970 || p.At.Year() > 9999 ||
+			p.At.Location() != time.UTC || encodeCursor(p) != text {
 			t.Errorf("%q is %+v", text, p)
 		}
 	})
@@ -78,8 +81,10 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 		{"&from=2026-01-01T23:00:00-02:00", week, "2026-01-02", "2026-01-02", ""},
 		{"&from=2025-12-31&to=2026-01-02T00:30:00%2B01:00", week, "2025-12-31", "2026-01-01", ""},
 		{"&from=2025-10-03", 365 * 24 * time.Hour, "2025-10-03", "2026-01-02", ""}, // 92 days
-		{"&from=2025-10-02", 365 * 24 * time.Hour, "", "", "span 1 to 92 UTC days, none before 2025-01-03, and from must not be after today: the history keeps 8760 hours"},
-		{"&from=2025-12-26", week, "", "", none + "2025-12-27, and from must not be after today: the history keeps 168 hours"}, // a part of this day is no longer kept
+		{"&from=2025-10-02", 365 * 24 * time.Hour, "", "",
+			"span 1 to 92 UTC days, none before 2025-01-03, and from must not be after today: the history keeps 8760 hours"},
+		// a part of this day is no longer kept
+		{"&from=2025-12-26", week, "", "", none + "2025-12-27, and from must not be after today: the history keeps 168 hours"},
 		{"&to=2025-12-27", week, "", "", none + "2025-12-27"},
 		{"&from=2026-01-03", week, "", "", "from must not be after today"},
 	} {
@@ -94,7 +99,8 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || !first.Equal(first.Truncate(24*time.Hour)) || first.Format(time.DateOnly) != c.first || last.Format(time.DateOnly) != c.last {
+		if err != nil || !first.Equal(first.Truncate(24*time.Hour)) || first.Format(time.DateOnly) != c.first ||
+			last.Format(time.DateOnly) != c.last {
 			t.Errorf("%s: %s to %s, %v; want %s to %s", c.query, first, last, err, c.first, c.last)
 		}
 	}

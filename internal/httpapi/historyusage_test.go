@@ -22,7 +22,8 @@ func (d *daemon) golden(t *testing.T, name string, requests [][2]string) {
 	var text strings.Builder
 	for _, r := range requests {
 		a := d.ask(t, "GET", "/history/"+r[1], bearer(r[0]))
-		_, _ = fmt.Fprintf(&text, "%s %s: %d\n%s", strings.TrimPrefix(r[0], "canary-key-"), r[1], a.status, strings.ReplaceAll(a.body, `{"date"`, "\n  {\"date\""))
+		_, _ = fmt.Fprintf(&text, "%s %s: %d\n%s", strings.TrimPrefix(r[0], "canary-key-"), r[1], a.status,
+			strings.ReplaceAll(a.body, `{"date"`, "\n  {\"date\""))
 	}
 	file := filepath.Join("testdata", name)
 	if *update {
@@ -75,7 +76,8 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 	})
 	_, rows := d.csvRows(t, "/history/usage?by=target&from=2025-12-30&to=2025-12-31&per=day", bearer(keyAll))
 	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
-		!slices.Equal(rows[1], []string{"2025-12-30", "", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0"}) {
+		!slices.Equal(rows[1], []string{"2025-12-30", "", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0",
+			"18250", "0.00299", "0"}) {
 		t.Errorf("%q", rows)
 	}
 }

@@ -61,7 +61,8 @@ func NewMetrics(version, commit, replica string, connections func() listener.Cou
 		passedOn:      counter("provider_reports_total", "Reports for a provider at this replica, by outcome.", "provider", "outcome"),
 		callbacks:     counter("callbacks_total", "Callbacks that came in at this replica, by outcome.", "outcome"),
 		letters:       counter("dead_letters_total", "Dead letters that ended at this replica, by outcome.", "outcome"),
-		requests:      counter("http_requests_total", "Requests answered by this replica; code 499 counts callers that hung up or did not read in time.", "code"),
+		requests: counter("http_requests_total",
+			"Requests answered by this replica; code 499 counts callers that hung up or did not read in time.", "code"),
 		keyRequests: counter("key_requests_total",
 			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: ok, hung_up, or the code of the problem.", "key", "outcome"),
 	}

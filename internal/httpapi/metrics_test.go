@@ -43,14 +43,16 @@ func fillMetrics(t *testing.T, d *daemon) {
 	d.Metrics.Count("report", "solver", purchase.ReportLate)
 	d.Metrics.Reported(false, 31*time.Second)
 	// A request is counted after its response was sent.
-	testkit.Within(t, 20*time.Second, "two requests are counted", func() bool { return testutil.ToFloat64(d.Metrics.requests.WithLabelValues("200")) == 2 })
+	testkit.Within(t, 20*time.Second, "two requests are counted",
+		func() bool { return testutil.ToFloat64(d.Metrics.requests.WithLabelValues("200")) == 2 })
 }
 
 func TestMetricsOfTheSampleSet(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	fillMetrics(t, d)
 	a := d.ask(t, "GET", "/metrics")
-	if a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") || a.header.Get("Cache-Control") != "no-store" {
+	if a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") ||
+		a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 	want, err := os.ReadFile("testdata/metrics.txt")
@@ -102,7 +104,8 @@ func TestSeriesOfATarget(t *testing.T) {
 func TestOutcomesOfOrders(t *testing.T) {
 	m := NewMetrics("", "", "", func() (none listener.Counts) { return none }, func() int64 { return 0 })
 	for _, p := range []purchase.Purchase{
-		{Outcome: pool.Solved}, {Outcome: pool.Expired}, {Outcome: pool.Failed}, {Outcome: pool.Refused}, {Outcome: pool.Repeated}, {Outcome: pool.Lost},
+		{Outcome: pool.Solved}, {Outcome: pool.Expired}, {Outcome: pool.Failed}, {Outcome: pool.Refused},
+		{Outcome: pool.Repeated}, {Outcome: pool.Lost},
 		{Outcome: pool.Hopeless}, {Outcome: pool.Hopeless, Task: "7"}, {Outcome: pool.Busy}, {Outcome: pool.Fault},
 	} {
 		p.Provider = "solver"

@@ -20,12 +20,15 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 			name, method, path string
 			headers            []string
 		}{
-			{"img src", "GET", take, []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image", "Referer: https://evil.example/"}},
+			{"img src", "GET", take, []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image",
+				"Referer: https://evil.example/"}},
 			{"img src of an old browser", "GET", take, []string{"Referer: https://evil.example/page"}},
 			{"img src from another port of this machine", "GET", take, []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Dest: image"}},
 			{"img src from another port, of an old browser", "GET", take, []string{"Referer: http://127.0.0.1:1/page"}},
-			{"form POST text/plain", "POST", take, []string{"Origin: https://evil.example", "Content-Type: text/plain", "Sec-Fetch-Site: cross-site"}},
-			{"form POST of an old browser", "POST", "/pool/staging-login/pause", []string{"Origin: https://evil.example", "Content-Type: application/x-www-form-urlencoded"}},
+			{"form POST text/plain", "POST", take,
+				[]string{"Origin: https://evil.example", "Content-Type: text/plain", "Sec-Fetch-Site: cross-site"}},
+			{"form POST of an old browser", "POST", "/pool/staging-login/pause",
+				[]string{"Origin: https://evil.example", "Content-Type: application/x-www-form-urlencoded"}},
 			{"form POST of a replay", "POST", "/dead-letters/replay", []string{"Sec-Fetch-Site: cross-site"}},
 			{"fetch that throws tokens away", "DELETE", "/pool/staging-login/tokens", []string{"Origin: https://evil.example"}},
 			{"form POST from a sandbox", "POST", "/-/reload", []string{"Origin: null"}},
@@ -49,8 +52,8 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 func TestNamesOfOtherHostsAreMisdirected(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, host := range []string{
-		"evil.example:8080", "evil.localhost", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0:8080", "[::]:8080", "192.168.1.2", "127.1", "2130706433",
-		":80", "localhost.", "0177.0.0.1", "[::ffff:192.0.2.1]",
+		"evil.example:8080", "evil.localhost", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0:8080",
+		"[::]:8080", "192.168.1.2", "127.1", "2130706433", ":80", "localhost.", "0177.0.0.1", "[::ffff:192.0.2.1]",
 	} {
 		checkProblem(t, host, d.ask(t, "GET", "/status", "Host: "+host, "Sec-Fetch-Site: same-origin"), 421, CodeMisdirected, "")
 	}
@@ -88,7 +91,8 @@ func TestLocalProgramsAndPagesAreServed(t *testing.T) {
 func TestKeylessDaemonRefusesOtherMachines(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	recorder := httptest.NewRecorder()
-	request := httptest.NewRequestWithContext(t.Context(), "GET", "/pool/staging-login/token", nil) // a request without a loopback socket
+	// a request without a loopback socket
+	request := httptest.NewRequestWithContext(t.Context(), "GET", "/pool/staging-login/token", nil)
 	request.Host = "localhost"
 	d.handler.ServeHTTP(recorder, request)
 	testkit.Equal(t, "status", recorder.Code, 403)

@@ -29,7 +29,8 @@ func TestFilesOfThePage(t *testing.T) {
 			t.Errorf("the page does not name %s", path)
 		}
 		a := d.ask(t, "GET", path)
-		testkit.Equal(t, path, a.header.Get("Cache-Control")+a.header.Get("Content-Type")+a.body, "public, max-age=31536000, immutable"+kind+string(body))
+		testkit.Equal(t, path, a.header.Get("Cache-Control")+a.header.Get("Content-Type")+a.body,
+			"public, max-age=31536000, immutable"+kind+string(body))
 	}
 }
 
@@ -44,7 +45,8 @@ func TestStatusIsHTMLOnlyIfPreferred(t *testing.T) {
 		},
 		"{": {
 			"*/*", "", "application/json", "application/json, text/html, */*", // a widespread library's default
-			"text/plain,application/xhtml+xml,*/*;q=0.8", "text/html;q=0.3, application/json;q=0.4", "text/htmler, application/text/html, html",
+			"text/plain,application/xhtml+xml,*/*;q=0.8", "text/html;q=0.3, application/json;q=0.4",
+			"text/htmler, application/text/html, html",
 		},
 	} {
 		for _, accept := range list {
@@ -71,21 +73,29 @@ func TestPageIsForItsKey(t *testing.T) {
 	set.Targets[1].Budget.MoneyPerMonth = 12.5
 	d := start(t, set, nil, nil)
 	for _, target := range []string{"checkout", "staging-login"} {
-		d.events.Note(events.Event{Kind: events.TargetPaused, Subject: target, Target: target, Actor: "key <b>all</b>", Text: "Buying for " + target + " was paused."})
-		d.writeRecords(t, history.Order{ID: target, Target: target, Owner: "of-" + target, Outcome: history.Solved, EndedAt: history.Time{Time: time.Now()}})
+		d.events.Note(events.Event{Kind: events.TargetPaused, Subject: target, Target: target, Actor: "key <b>all</b>",
+			Text: "Buying for " + target + " was paused."})
+		d.writeRecords(t, history.Order{ID: target, Target: target, Owner: "of-" + target, Outcome: history.Solved,
+			EndedAt: history.Time{Time: time.Now()}})
 	}
 	for _, c := range []struct {
 		key, query string
 		has, lacks []string
 	}{
 		{keyAll, "?open=checkout", []string{"o-checkout", "o-staging-login", "Flush", "Reload file"}, nil},
-		{keyStaging, "?open=staging-login", []string{"o-staging-login", "Flush", "0 of 500 solves in the last 24 hours", "0 of 12.5 in this UTC month"}, []string{"checkout", "Reload file", "owner:"}},
+		{keyStaging, "?open=staging-login",
+			[]string{"o-staging-login", "Flush", "0 of 500 solves in the last 24 hours", "0 of 12.5 in this UTC month"},
+			[]string{"checkout", "Reload file", "owner:"}},
 		{keyStaging, "?open=checkout&act=flush&of=checkout", []string{"o-staging-login"}, []string{"o-checkout", "Discards"}},
-		{keyStatus, "?open=checkout&act=flush&of=checkout", []string{"o-checkout", "$POOLD_KEY"}, []string{"Flush", "Discards", "Reload file"}},
-		{keyAll, "?tab=events", []string{"Buying for checkout was paused.", "Buying for staging-login was paused.", "key &lt;b&gt;all&lt;/b&gt;"}, nil},
+		{keyStatus, "?open=checkout&act=flush&of=checkout", []string{"o-checkout", "$POOLD_KEY"},
+			[]string{"Flush", "Discards", "Reload file"}},
+		{keyAll, "?tab=events", []string{"Buying for checkout was paused.", "Buying for staging-login was paused.",
+			"key &lt;b&gt;all&lt;/b&gt;"}, nil},
 		{keyStaging, "?tab=events", []string{"Buying for staging-login was paused."}, []string{"checkout"}},
-		{keyStatus, "?tab=money", []string{"of-checkout", "of-staging-login", "owner:qa@example.com: 0 of 7000 solves in the last 60 minutes"}, nil},
-		{keyStaging, "?tab=money&by=target&per=day", []string{"of-staging-login", "By day", "target:staging-login: 0 of 500"}, []string{"checkout", "owner:"}},
+		{keyStatus, "?tab=money", []string{"of-checkout", "of-staging-login",
+			"owner:qa@example.com: 0 of 7000 solves in the last 60 minutes"}, nil},
+		{keyStaging, "?tab=money&by=target&per=day", []string{"of-staging-login", "By day", "target:staging-login: 0 of 500"},
+			[]string{"checkout", "owner:"}},
 		{keyAll, "?tab=money&by=key&days=30", []string{"No order ended in these days."}, nil},
 		{keyStaging, "?tab=money&by=key", []string{"This caller may not do that"}, []string{"checkout"}},
 		{keyAll, "?q=staging", []string{"2 of 3 targets"}, []string{"o-checkout"}},
@@ -132,7 +142,8 @@ func TestFormsOfThePage(t *testing.T) {
 		}
 	}
 	testkit.Equal(t, "flushes, pauses and resumes", d.stock.countCalls("flush", "pause", "resume"), 3)
-	a := d.send(t, "POST", "/status/act", strings.NewReader("act=reload"), asBrowser, form, basic(keyAll), "Origin: https://evil.example")
+	a := d.send(t, "POST", "/status/act", strings.NewReader("act=reload"), asBrowser, form, basic(keyAll),
+		"Origin: https://evil.example")
 	testkit.Equal(t, "a form of another site", a.status, 403)
 	d.ask(t, "GET", "/status?done=flush", asBrowser, basic(keyAll)).check(t, "the result", 200, "The ready tokens were discarded.")
 }

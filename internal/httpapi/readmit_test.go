@@ -32,16 +32,18 @@ func TestCallerIsCheckedAgain(t *testing.T) {
 		code   Code // "" = the caller gets its token
 		back   int
 	}{
-		"revoked":                    {set: sampleSet(allKeys()[:1]...), code: CodeUnauthorized, back: 1},
-		"revoked, may come back":     {set: sampleSet(allKeys()[:1]...), repeat: true, code: CodeUnauthorized},
-		"a new secret":               {set: keys(func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("new")) }), code: CodeUnauthorized, back: 1},
+		"revoked":                {set: sampleSet(allKeys()[:1]...), code: CodeUnauthorized, back: 1},
+		"revoked, may come back": {set: sampleSet(allKeys()[:1]...), repeat: true, code: CodeUnauthorized},
+		"a new secret": {set: keys(func(k *targets.Key) { k.SHA256 = sha256.Sum256([]byte("new")) }),
+			code: CodeUnauthorized, back: 1},
 		"without the scope":          {set: keys(func(k *targets.Key) { k.Scopes = k.Scopes[2:] }), code: CodeForbidden, back: 1},
 		"limited to other targets":   {set: keys(func(k *targets.Key) { k.Targets = []string{"checkout"} }), code: CodeForbidden, back: 1},
 		"another rate":               {set: keys(func(k *targets.Key) { k.Rate = targets.Rate{Count: 1, Per: time.Hour} })},
 		"another key was taken away": {set: sampleSet(allKeys()[1:]...)},
 		"another identity":           {set: login(another), code: CodePoolEmpty, back: 1},
 		"another, may come back":     {set: login(another), repeat: true, code: CodePoolEmpty},
-		"no such target":             {set: login(func(set *targets.Set) { set.Targets = set.Targets[:1] }), code: CodeUnknownTarget, back: 1},
+		"no such target": {set: login(func(set *targets.Set) { set.Targets = set.Targets[:1] }),
+			code: CodeUnknownTarget, back: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := start(t, sampleSet(allKeys()...), nil, nil)

@@ -31,7 +31,8 @@ func (d *daemon) logLines(t *testing.T, message string) (lines []map[string]any)
 func TestRefusalsOfClientsAreLogged(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	page := func(text string) string {
-		return strings.Replace(legacySubmit(keyAll, "checkout"), url.QueryEscape("https://checkout.example.com/"), url.QueryEscape(text), 1)
+		return strings.Replace(legacySubmit(keyAll, "checkout"), url.QueryEscape("https://checkout.example.com/"),
+			url.QueryEscape(text), 1)
 	}
 	known := 0
 	for _, row := range []struct {
@@ -39,7 +40,8 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 		more         string // part of the reason
 	}{
 		{page("https://checkout.example.com/other"), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: pageurl"},
-		{legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS", "a proxy without a target"},
+		{legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS",
+			"a proxy without a target"},
 		{legacySubmit(keyAll, "checkout", "&version=v3"), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: "},
 		{strings.Replace(legacySubmit(keyAll, "checkout"), "6LeI", "7LeI", 1), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: "},
 		{legacySubmit(keyAll, "checkout", "&cookies=a"), "ERROR_BAD_PARAMETERS", "does not support the parameter cookies"},

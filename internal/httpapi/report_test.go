@@ -69,7 +69,8 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 	}
 	testkit.Equal(t, "the buyer was told", len(d.buyer.passedReports()), 4)
 	d.ask(t, "GET", "/metrics", bearer(keyAll)).check(t, "the metrics", 200,
-		`poold_token_report_age_seconds_count{outcome="accepted"} 1`+"\n", `poold_token_report_age_seconds_count{outcome="rejected"} 3`+"\n")
+		`poold_token_report_age_seconds_count{outcome="accepted"} 1`+"\n",
+		`poold_token_report_age_seconds_count{outcome="rejected"} 3`+"\n")
 	d.fill(t, "staging-login", 1)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
 	d.Stopping()
@@ -88,11 +89,12 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 	d.fill(t, "staging-login", 1)
 	reportPath := "/pool/staging-login/token/" + d.takeOne(t) + "/report"
 	for _, body := range []string{
-		"", " ", "{}", "null", "5", "[]", `"accepted"`, `["outcome","accepted"]`, `{"outcome":null}`, `{"outcome":true}`, `{"outcome":1}`, `{"outcome":""}`,
-		`{"outcome":"Accepted"}`, `{"outcome":"accepted "}`, `{"outcome":{"outcome":"accepted"}}`, `{"outcome":["accepted"]}`,
-		`{"outcome":"accepted","why":""}`, `{"why":"","outcome":"accepted"}`,
-		`{"outcome":"accepted"}{}`, `{"outcome":"accepted"}]`, `{"outcome":"accepted"} x`, `{"outcome":"accepted"`, `{"outcome":"accepted"]`, `{"outcome":"accepted",}`,
-		`{"outcome" "accepted"}`, `{outcome:"accepted"}`, `{"outcome":"acc`, "outcome=accepted", "\x00", "\xff",
+		"", " ", "{}", "null", "5", "[]", `"accepted"`, `["outcome","accepted"]`, `{"outcome":null}`, `{"outcome":true}`,
+		`{"outcome":1}`, `{"outcome":""}`, `{"outcome":"Accepted"}`, `{"outcome":"accepted "}`,
+		`{"outcome":{"outcome":"accepted"}}`, `{"outcome":["accepted"]}`, `{"outcome":"accepted","why":""}`,
+		`{"why":"","outcome":"accepted"}`, `{"outcome":"accepted"}{}`, `{"outcome":"accepted"}]`, `{"outcome":"accepted"} x`,
+		`{"outcome":"accepted"`, `{"outcome":"accepted"]`, `{"outcome":"accepted",}`, `{"outcome" "accepted"}`,
+		`{outcome:"accepted"}`, `{"outcome":"acc`, "outcome=accepted", "\x00", "\xff",
 	} {
 		checkProblem(t, body, d.report(t, reportPath, body), 400, CodeBadRequest, "staging-login")
 	}
@@ -117,7 +119,8 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 	}
 	testkit.NoError(t, d.stock.redis.Set("{captcha}:sale:o1", sale))
 	d.stock.redis.SetTTL("{captcha}:sale:o1", time.Minute)
-	if told := d.buyer.passedReports(); len(told) > 0 || strings.Contains(d.ask(t, "GET", "/metrics").body, "poold_token_report_age_seconds_count") {
+	if told := d.buyer.passedReports(); len(told) > 0 ||
+		strings.Contains(d.ask(t, "GET", "/metrics").body, "poold_token_report_age_seconds_count") {
 		t.Errorf("a refused report was counted; the buyer was told %+v", told)
 	}
 	d.report(t, reportPath, good).check(t, "a good one", 204)
@@ -133,14 +136,18 @@ func TestReportsAboutUnknownTokensAreRefused(t *testing.T) {
 	d := start(t, set, nil, nil)
 	login := d.target("staging-login")
 	invented := func(i int) string { return fmt.Sprintf("/solve/a.b.%032x.turnstile/report", i) }
-	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")), 403, CodeForbidden, "")
-	checkProblem(t, "another target's", d.report(t, "/solve/a.b."+string(d.target("checkout").ID)+".turnstile/report", `{"outcome":"rejected"}`,
-		bearer("canary-limited")), 403, CodeForbidden, "")
+	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")),
+		403, CodeForbidden, "")
+	checkProblem(t, "another target's",
+		d.report(t, "/solve/a.b."+string(d.target("checkout").ID)+".turnstile/report", `{"outcome":"rejected"}`,
+			bearer("canary-limited")), 403, CodeForbidden, "")
 	checkProblem(t, "invented", d.report(t, invented(1), `{"outcome":"rejected"}`, bearer(keyAll)), 404, CodeUnknownToken, "")
 	d.stock.landToken(t, d.stock.order(t, login), time.Second)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
 	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).check(t, "a known token", 204)
-	checkProblem(t, "another key's", d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404, CodeUnknownToken, "staging-login")
+	checkProblem(t, "another key's",
+		d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404,
+		CodeUnknownToken, "staging-login")
 }
 
 // TestReportOfALeavingCallerCounts: a report that arrived is counted and passed on, even if its
@@ -159,7 +166,8 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	}
 	conn := dial(t, d.addr)
 	const body = `{"outcome":"rejected"}`
-	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: %d\r\n\r\n%s", reportPath, isJSON, len(body), body)
+	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: %d\r\n\r\n%s", reportPath,
+		isJSON, len(body), body)
 	testkit.NoError(t, err)
 	<-began
 	reset(t, conn)
@@ -170,6 +178,7 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	conn = dial(t, d.addr) // an incomplete report does not count
 	write(t, conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body)
 	reset(t, conn)
-	testkit.Within(t, 20*time.Second, "the take and both reports are over", func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
+	testkit.Within(t, 20*time.Second, "the take and both reports are over",
+		func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
 	testkit.Equal(t, "reports", len(d.buyer.passedReports()), 1)
 }

@@ -26,22 +26,26 @@ var (
 	probes  = []string{"/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	files   = []string{"/", "/openapi.yaml", "/status.css", "/status.svg", "/htmx.js"}
 	clients = []string{"/in.php", "/res.php", "/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
-		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectHcaptcha", "/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha"}
+		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectHcaptcha", "/reportIncorrectImageCaptcha",
+		"/reportIncorrectTokenCaptcha"}
 	byScope = map[targets.Scope][]string{
 		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report"},
 		targets.ScopeSolve: {"/solve", "/solve/:id/report"},
 		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/metrics", "/events",
 			"/history/site/:sitekey", "/history/day/:date", "/history/orders", "/history/active", "/history/order/:id", "/history/usage"},
 		targets.ScopeAdmin: {
-			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/-/reload", "/dead-letters", "/dead-letters/replay", "/debug/pprof/", "/debug/pprof/:profile",
-			"/providers/:provider/probe", "/history/key/:name", "/status/act",
+			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/-/reload", "/dead-letters",
+			"/dead-letters/replay", "/debug/pprof/", "/debug/pprof/:profile", "/providers/:provider/probe", "/history/key/:name",
+			"/status/act",
 		},
 	}
-	changes = slices.Concat(byScope[targets.ScopeToken], byScope[targets.ScopeSolve], []string{"/pool/:target/tokens", "/pool/:target/pause",
-		"/pool/:target/resume", "/providers/:provider/probe", "/-/reload", "/dead-letters/replay", "/status/act"})
-	ofAll    = []string{"/debug/pprof/", "/debug/pprof/:profile", "/metrics", "/providers/:provider/probe", "/-/reload", "/dead-letters", "/dead-letters/replay"}
-	ofTarget = []string{"/pool/:target", "/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/tokens", "/pool/:target/pause",
-		"/pool/:target/resume"}
+	changes = slices.Concat(byScope[targets.ScopeToken], byScope[targets.ScopeSolve],
+		[]string{"/pool/:target/tokens", "/pool/:target/pause",
+			"/pool/:target/resume", "/providers/:provider/probe", "/-/reload", "/dead-letters/replay", "/status/act"})
+	ofAll = []string{"/debug/pprof/", "/debug/pprof/:profile", "/metrics", "/providers/:provider/probe", "/-/reload",
+		"/dead-letters", "/dead-letters/replay"}
+	ofTarget = []string{"/pool/:target", "/pool/:target/token", "/pool/:target/token/:id/report", "/pool/:target/tokens",
+		"/pool/:target/pause", "/pool/:target/resume"}
 )
 
 // TestEachRouteRefusesExactly sends one request of each kind to each route. Exactly the listed
@@ -73,16 +77,17 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 	}
 	unknown := map[int][]string{401: but(public)}
 	keyed := map[string]request{
-		"without a key":                 {"checkout", nil, unknown},
-		"a wrong key":                   {"checkout", []string{bearer("canary-key-wrong")}, unknown},
-		"an empty Bearer":               {"checkout", []string{"Authorization: Bearer "}, unknown},
-		"an empty Basic":                {"checkout", []string{basic("")}, unknown},
-		"a key without a scheme":        {"checkout", []string{"Authorization: " + keyAll}, unknown},
-		"a part of a key":               {"checkout", []string{bearer(keyAll[:len(keyAll)-1])}, unknown},
-		"a stranger without a key":      {"checkout", stranger, unknown},
-		"a Bearer of another site":      {"checkout", append(stranger, bearer(keyAll)), nil},
-		"a Basic":                       {"checkout", []string{basic(keyAll)}, nil},
-		"a Basic behind a proxy":        {"checkout", []string{basic(keyAll), "Host: poold.example.com", "X-Forwarded-For: 192.0.2.1"}, nil},
+		"without a key":            {"checkout", nil, unknown},
+		"a wrong key":              {"checkout", []string{bearer("canary-key-wrong")}, unknown},
+		"an empty Bearer":          {"checkout", []string{"Authorization: Bearer "}, unknown},
+		"an empty Basic":           {"checkout", []string{basic("")}, unknown},
+		"a key without a scheme":   {"checkout", []string{"Authorization: " + keyAll}, unknown},
+		"a part of a key":          {"checkout", []string{bearer(keyAll[:len(keyAll)-1])}, unknown},
+		"a stranger without a key": {"checkout", stranger, unknown},
+		"a Bearer of another site": {"checkout", append(stranger, bearer(keyAll)), nil},
+		"a Basic":                  {"checkout", []string{basic(keyAll)}, nil},
+		"a Basic behind a proxy": {"checkout",
+			[]string{basic(keyAll), "Host: poold.example.com", "X-Forwarded-For: 192.0.2.1"}, nil},
 		"a Basic of another Origin":     {"checkout", []string{basic(keyAll), evil}, map[int][]string{403: changes}},
 		"a Basic of another site":       {"checkout", []string{basic(keyAll), cross}, map[int][]string{403: changes}},
 		"a limited key, its target":     {"staging-login", []string{bearer(keyStaging)}, map[int][]string{403: ofAll}},

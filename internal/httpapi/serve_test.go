@@ -21,21 +21,26 @@ import (
 func TestUnknownPathsAndMethodsAreRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{
-		"/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm", "/pool/staging-login/token/tok1", "/pool/staging-login/token/tok1/", "/pool/staging-login/token/",
-		"/solve/", "/solve/x", "/solve/x/report/", "/status/stream", "/history", "/history/", "/history/usage/", "/history/arrivals/staging-login", "/history/key/", "/history/site/", "/history/day/", "/history/order/", "/callback", "/callback/x/y", "/callback/x/y/", "/createTask/x", "/getTaskresult", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
+		"/pool", "/pool/", "/pool/staging-login/", "/pool/staging-login/warm", "/pool/staging-login/token/tok1",
+		"/pool/staging-login/token/tok1/", "/pool/staging-login/token/", "/solve/", "/solve/x", "/solve/x/report/",
+		"/status/stream", "/history", "/history/", "/history/usage/", "/history/arrivals/staging-login", "/history/key/",
+		"/history/site/", "/history/day/", "/history/order/", "/callback", "/callback/x/y", "/callback/x/y/", "/createTask/x",
+		"/getTaskresult", "/dead-letters/", "/status.html", "/..%2fstatus", "/canary-query",
 	} {
 		for _, method := range []string{"GET", "POST"} {
 			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, CodeNotFound, "")
 		}
 	}
 	for path, allow := range map[string]string{
-		"/pool/staging-login/token": "GET, POST", "/pool/staging-login": "GET, HEAD", "/pool/staging-login/pause": "POST", "/pool/staging-login/resume": "POST",
-		"/status": "GET, HEAD", "/status.json": "GET, HEAD", "/status.css": "GET, HEAD", "/metrics": "GET, HEAD", "/-/reload": "POST",
-		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/dead-letters": "GET, HEAD", "/dead-letters/replay": "POST",
-		"/history/site/k": "GET, HEAD", "/history/day/2026-01-02": "GET, HEAD", "/history/orders?status=error": "GET, HEAD", "/history/active": "GET, HEAD", "/history/usage?by=owner": "GET, HEAD", "/history/key/ci": "GET, HEAD",
-		"/pool/staging-login/tokens": "DELETE", "/pool/staging-login/token/tok1/report": "POST", "/callback/x/y/z": "GET, POST",
-		"/solve": "POST", "/solve/x/report": "POST",
-		"/in.php": "GET, POST", "/res.php": "GET, POST", "/createTask": "POST", "/reportIncorrectTokenCaptcha": "POST",
+		"/pool/staging-login/token": "GET, POST", "/pool/staging-login": "GET, HEAD", "/pool/staging-login/pause": "POST",
+		"/pool/staging-login/resume": "POST", "/status": "GET, HEAD", "/status.json": "GET, HEAD", "/status.css": "GET, HEAD",
+		"/metrics": "GET, HEAD", "/-/reload": "POST", "/healthz": "GET, HEAD", "/readyz": "GET, HEAD",
+		"/dead-letters": "GET, HEAD", "/dead-letters/replay": "POST", "/history/site/k": "GET, HEAD",
+		"/history/day/2026-01-02": "GET, HEAD", "/history/orders?status=error": "GET, HEAD", "/history/active": "GET, HEAD",
+		"/history/usage?by=owner": "GET, HEAD", "/history/key/ci": "GET, HEAD", "/pool/staging-login/tokens": "DELETE",
+		"/pool/staging-login/token/tok1/report": "POST", "/callback/x/y/z": "GET, POST", "/solve": "POST",
+		"/solve/x/report": "POST", "/in.php": "GET, POST", "/res.php": "GET, POST", "/createTask": "POST",
+		"/reportIncorrectTokenCaptcha": "POST",
 	} {
 		for _, method := range []string{"PUT", "DELETE", "PATCH", "TRACE", "BREW"} {
 			if method == allow {
@@ -90,7 +95,8 @@ func TestBodiesAreRefusedIfUnused(t *testing.T) {
 func TestServerLimitsSlowClients(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	s := d.HTTPServer()
-	if s.ReadTimeout != 5*time.Second || s.WriteTimeout != 10*time.Second || s.IdleTimeout != 60*time.Second || s.MaxHeaderBytes != 16<<10 {
+	if s.ReadTimeout != 5*time.Second || s.WriteTimeout != 10*time.Second || s.IdleTimeout != 60*time.Second ||
+		s.MaxHeaderBytes != 16<<10 {
 		t.Errorf("%+v", s)
 	}
 	if s.Protocols.HTTP2() || s.Protocols.UnencryptedHTTP2() {
@@ -161,7 +167,9 @@ func TestLogHasOneLinePerRequest(t *testing.T) {
 			t.Errorf("no %s in %s", part, log)
 		}
 	}
-	if strings.Count(log, "\n") != 6 || d.logged.Count(`"level":"DEBUG"`, `"msg":"request"`) != 5 || d.logged.Count(`"level":"WARN"`) != 1 { // the log is searched for canaries when the daemon ends
+	// the log is searched for canaries when the daemon ends
+	if strings.Count(log, "\n") != 6 || d.logged.Count(`"level":"DEBUG"`, `"msg":"request"`) != 5 ||
+		d.logged.Count(`"level":"WARN"`) != 1 {
 		t.Errorf("not five debug lines and a warning: %s", log)
 	}
 }

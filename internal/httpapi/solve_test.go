@@ -98,7 +98,8 @@ const (
 // identity of a target.
 func TestSolveRequestsReachOndemand(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
-	d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Provider: "solver", Born: day, Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: pool.FromSolve}
+	d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Provider: "solver", Born: day,
+		Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: pool.FromSolve}
 	a := d.solve(t, fmt.Sprintf(guestBody, `,"timeout":"9s"`), bearer(keyAll), "Idempotency-Key: again")
 	if a.status != 200 || a.header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %s", a.status, a.body)
@@ -110,19 +111,22 @@ func TestSolveRequestsReachOndemand(t *testing.T) {
 		c.Name == "" || c.Fingerprint == "" || r.Share != nil || r.Out != nil || r.Rate != (pool.Rate{Count: 3, Per: time.Second}) {
 		t.Errorf("call %+v, rate %v", c, r.Rate)
 	}
-	if g := r.Guest; g == nil || g.Identity != id || g.ID != c.ID || g.Depth != 0 || g.Target != "/solve" || g.Owner != "ops@example.com" || !g.Guest ||
+	if g := r.Guest; g == nil || g.Identity != id || g.ID != c.ID || g.Depth != 0 || g.Target != "/solve" ||
+		g.Owner != "ops@example.com" || !g.Guest ||
 		g.Lifetime != 300*time.Second || g.Margin != c.Margin || g.Horizon != c.Margin || !g.Urgent ||
 		!slices.Equal(g.Budgets, []pool.Budget{{Scope: pool.ScopeSolve, PerHour: 7, PerDay: 50}}) {
 		t.Errorf("guest %+v", g)
 	}
 	got := parseAnswer[map[string]any](t, a)
 	want := map[string]any{
-		"id": d.idOf(t, "tok1", "key\x00all\x00") + "." + string(id.ID()) + ".turnstile", "type": "turnstile", "token": "canary-token", "source": "solve", "provider": "solver",
-		"solved_at": "2026-01-02T03:04:05.678Z", "expires_at": "2026-01-02T03:06:05.678Z", "ttl_ms": 60000.0,
+		"id": d.idOf(t, "tok1", "key\x00all\x00") + "." + string(id.ID()) + ".turnstile", "type": "turnstile",
+		"token": "canary-token", "source": "solve", "provider": "solver", "solved_at": "2026-01-02T03:04:05.678Z",
+		"expires_at": "2026-01-02T03:06:05.678Z", "ttl_ms": 60000.0,
 	}
 	testkit.Equal(t, "answered", fmt.Sprint(got), fmt.Sprint(want))
 	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
-	if r := d.solver.last(); r.Guest != nil || r.Call.ID != d.target("staging-login").ID || r.Call.Wait != 2*time.Minute || r.Call.Margin != 40*time.Second ||
+	if r := d.solver.last(); r.Guest != nil || r.Call.ID != d.target("staging-login").ID || r.Call.Wait != 2*time.Minute ||
+		r.Call.Margin != 40*time.Second ||
 		r.Call.MostTickets != solve.MostWaiting || r.Call.Fingerprint != "" || r.Out == nil { // more than in a take of this target
 		t.Errorf("of a target: %+v", r)
 	}
@@ -154,7 +158,8 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, CodeBadRequest, "dedup: must be"},
 		"no JSON":              {"type=turnstile", keyAll, 400, CodeBadRequest, "not JSON"},
 		"a large picture": {
-			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400, CodeBadRequest, "1 MiB",
+			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400,
+			CodeBadRequest, "1 MiB",
 		},
 		"a large body": {`{"type":"` + strings.Repeat("x", 2<<20) + `"}`, keyAll, 413, CodeTooLarge, "2048 KiB"},
 	} {
@@ -162,7 +167,8 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	}
 	testkit.Equal(t, "solves were asked for", len(d.solver.asked), 0)
 	// Other routes keep their smaller limit for bodies.
-	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"1h"}`+strings.Repeat(" ", 65<<10)), bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
+	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"1h"}`+strings.Repeat(" ", 65<<10)),
+		bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
 	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, CodeForbidden, "")
 	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).check(t, "a target's identity without the section", 200)
@@ -176,12 +182,13 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 		code   Code
 		retry  string
 	}{
-		"failed":   {&pool.FailedError{Reason: "unsolvable"}, 502, CodeSolveFailed, ""},
-		"refused":  {&pool.FailedError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, CodeSolveRefused, ""},
-		"late":     {&pool.EmptyError{}, 504, CodeSolveTimeout, ""},
-		"crowded":  {&pool.EmptyError{Full: true}, 503, CodePoolEmpty, "any"},
-		"rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, CodeRateLimited, "3"},
-		"budget":   {&pool.FailedError{Obstacle: pool.ReasonBudget, Reason: "used up", Until: time.Now().Add(40 * time.Second)}, 503, CodeBudget, "40"},
+		"failed":  {&pool.FailedError{Reason: "unsolvable"}, 502, CodeSolveFailed, ""},
+		"refused": {&pool.FailedError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, CodeSolveRefused, ""},
+		"late":    {&pool.EmptyError{}, 504, CodeSolveTimeout, ""},
+		"crowded": {&pool.EmptyError{Full: true}, 503, CodePoolEmpty, "any"},
+		"rate":    {&pool.RateError{RetryAfter: 3 * time.Second}, 429, CodeRateLimited, "3"},
+		"budget": {&pool.FailedError{Obstacle: pool.ReasonBudget, Reason: "used up",
+			Until: time.Now().Add(40 * time.Second)}, 503, CodeBudget, "40"},
 		"outage":   {&pool.FailedError{Obstacle: pool.ReasonBrake, Reason: "ERROR_ZERO_BALANCE"}, 503, CodeProviderDown, "any"},
 		"away":     {pool.ErrDown, 503, CodeStoreDown, "any"},
 		"stopping": {pool.ErrClosed, 503, CodeShuttingDown, "any"},
@@ -190,7 +197,8 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 	} {
 		d.solver.err = c.err
 		a := d.solve(t, fmt.Sprintf(guestBody, ""))
-		checkProblem(t, name, a, c.status, c.code, "", map[string]string{"crowded": "500 callers or more wait, the most for this identity"}[name])
+		checkProblem(t, name, a, c.status, c.code, "",
+			map[string]string{"crowded": "500 callers or more wait, the most for this identity"}[name])
 		if got := a.header.Get("Retry-After"); (got == "") != (c.retry == "") || c.retry != "any" && got != c.retry {
 			t.Errorf("%s: Retry-After %q", name, got)
 		}

@@ -58,5 +58,6 @@ func TestFullRedisKeepsReadiness(t *testing.T) {
 	d.stock.ill.Store(&redisdb.Health{Full: true, Reason: "redis is out of memory"})
 	testkit.Equal(t, "readyz",
 		d.ask(t, "GET", "/readyz").body, `{"ready":true,"reasons":["redis is out of memory"]}`+"\n")
-	d.ask(t, "GET", "/status.json").check(t, "status", 200, `"redis":{"mode":"single","ok":false,"reason":"redis is out of memory"}`, `"ready":true`)
+	d.ask(t, "GET", "/status.json").check(t, "status", 200,
+		`"redis":{"mode":"single","ok":false,"reason":"redis is out of memory"}`, `"ready":true`)
 }

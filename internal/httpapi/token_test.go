@@ -19,7 +19,8 @@ import (
 func TestTokenAnswerHasAllFields(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	const moment = `(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)`
-	want := regexp.MustCompile(`^{"id":"(o\d+\.[A-Za-z0-9_-]+)","target":"staging-login","type":"recaptcha_v2","token":"` + tokenValue + `-o\d+","source":"pool","provider":"solver",` +
+	want := regexp.MustCompile(`^{"id":"(o\d+\.[A-Za-z0-9_-]+)","target":"staging-login","type":"recaptcha_v2","token":"` +
+		tokenValue + `-o\d+","source":"pool","provider":"solver",` +
 		`"solved_at":"` + moment + `","expires_at":"` + moment + `","ttl_ms":(\d+)}` + "\n$")
 	for _, method := range []string{"GET", "POST"} {
 		d.stock.landToken(t, d.stock.order(t, d.target("staging-login")), 40*time.Second)
@@ -31,7 +32,8 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 		solved, _ := time.Parse(time.RFC3339, got[2])
 		expires, _ := time.Parse(time.RFC3339, got[3])
 		ttl, _ := strconv.Atoi(got[4])
-		if left := 80*time.Second - time.Duration(ttl)*time.Millisecond; expires.Sub(solved) != 120*time.Second || left < 0 || left > 5*time.Second ||
+		if left := 80*time.Second - time.Duration(ttl)*time.Millisecond; expires.Sub(solved) != 120*time.Second || left < 0 ||
+			left > 5*time.Second ||
 			(time.Since(solved)-40*time.Second).Abs() > 5*time.Second {
 			t.Errorf("%s: 40 s of 120 s after its birth: %s", method, a.body)
 		}
@@ -48,7 +50,8 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 		for d.stock.readStock(t, d.target("staging-login")).Waiting == 0 { // until a caller waits for the token
 			time.Sleep(time.Millisecond)
 		}
-		d.stock.end(t, ref, pool.End{How: pool.Solved, Provider: "solver", Value: tokenValue + "-" + ref.Name, Extra: `{"userAgent":"Mozilla/5.0 \"x\""}`, Lifetime: 120 * time.Second})
+		d.stock.end(t, ref, pool.End{How: pool.Solved, Provider: "solver", Value: tokenValue + "-" + ref.Name,
+			Extra: `{"userAgent":"Mozilla/5.0 \"x\""}`, Lifetime: 120 * time.Second})
 	}()
 	fields := parseAnswer[map[string]any](t, d.ask(t, "GET", "/pool/staging-login/token?wait=9s"))
 	if fields["user_agent"] != "Mozilla/5.0 \"x\"" || fields["source"] != "wait" {
@@ -82,7 +85,8 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		call.Name, call.Nonce = "", ""
 		return call
 	}
-	want := pool.Call{ID: set.Targets[1].ID, Margin: 40 * time.Second, MostTickets: 20, Rate: 20, RatePer: time.Minute, Row: `{"Key":"-","Target":"staging-login"}`}
+	want := pool.Call{ID: set.Targets[1].ID, Margin: 40 * time.Second, MostTickets: 20, Rate: 20, RatePer: time.Minute,
+		Row: `{"Key":"-","Target":"staging-login"}`}
 	testkit.DeepEqual(t, "plain", sent("/pool/staging-login/token"), want)
 	named := pool.Call{ID: want.ID, MinTTL: 90500 * time.Millisecond}
 	solve.Identify(&named, "anyone\x00"+string(want.ID), "order 7")
@@ -98,7 +102,8 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		testkit.Equal(t, "wait and min_ttl of ?"+query, [2]time.Duration{got.Wait, got.MinTTL}, waits)
 		d.stock.before = nil
 	}
-	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second, Wait: 20 * time.Second, Row: `{"Key":"-","Target":"checkout"}`}
+	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second,
+		Wait: 20 * time.Second, Row: `{"Key":"-","Target":"checkout"}`}
 	testkit.DeepEqual(t, "on_empty wait", sent("/pool/checkout/token"), want)
 	want.Wait = 0
 	testkit.DeepEqual(t, "an explicit wait beats on_empty", sent("/pool/checkout/token?wait=0s"), want)
@@ -108,9 +113,10 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 1)
 	for _, query := range []string{
-		"wait=", "wait", "wait=61", "wait=-1", "wait=.", "wait=1.2.3", "wait=1e3", "wait=0x10", "wait=1m30", "wait=20%20s", "wait=-1s", "wait=60.001s", "wait=1h", "wait=abc", "wait=1s&wait=1s", "wait=%zz", "wait=1s;min_ttl=2s",
-		"wait=9223372036854775807h", "min_ttl=", "min_ttl=-1s", "min_ttl=121s", "min_ttl=121", "min_ttl=1s&min_ttl=2s", "wait=canary-query",
-		"wait=1&wait=1", "other=1", "wait=1s&canary-query=1", "Wait=1s", "min-ttl=1s", "&canary-query", "=1s",
+		"wait=", "wait", "wait=61", "wait=-1", "wait=.", "wait=1.2.3", "wait=1e3", "wait=0x10", "wait=1m30", "wait=20%20s",
+		"wait=-1s", "wait=60.001s", "wait=1h", "wait=abc", "wait=1s&wait=1s", "wait=%zz", "wait=1s;min_ttl=2s",
+		"wait=9223372036854775807h", "min_ttl=", "min_ttl=-1s", "min_ttl=121s", "min_ttl=121", "min_ttl=1s&min_ttl=2s",
+		"wait=canary-query", "wait=1&wait=1", "other=1", "wait=1s&canary-query=1", "Wait=1s", "min-ttl=1s", "&canary-query", "=1s",
 	} {
 		a := d.ask(t, "GET", "/pool/staging-login/token?"+query)
 		checkProblem(t, query, a, 400, CodeBadRequest, "staging-login")
@@ -125,9 +131,11 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 		"not ASCII": {"Idempotency-Key: schlüssel"},
 		"tab":       {"Idempotency-Key: a\tb"},
 	} {
-		checkProblem(t, "Idempotency-Key "+name, d.ask(t, "GET", "/pool/staging-login/token", headers...), 400, CodeBadRequest, "staging-login")
+		checkProblem(t, "Idempotency-Key "+name, d.ask(t, "GET", "/pool/staging-login/token", headers...), 400,
+			CodeBadRequest, "staging-login")
 	}
-	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: ~ "+strings.Repeat("k", 253)).check(t, "the limits themselves", 503, `"code":"`+string(CodePoolEmpty)+`"`)
+	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: ~ "+
+		strings.Repeat("k", 253)).check(t, "the limits themselves", 503, `"code":"`+string(CodePoolEmpty)+`"`)
 	if a := d.ask(t, "HEAD", "/pool/staging-login/token"); a.status != 405 || a.header.Get("Allow") != "OPTIONS, GET, POST" {
 		t.Errorf("HEAD: %d, Allow %q", a.status, a.header.Get("Allow"))
 	}
@@ -160,8 +168,8 @@ func TestTargetNamesAreStrict(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{
 		"/pool//token", "/pool/..%2fstatus/token", "/pool/%2e%2e/token", "/pool/STAGING-LOGIN/token",
-		"/pool/-x/token", "/pool/no-such/token", "/pool/" + strings.Repeat("x", 64) + "/token", "/pool/a%00b/token", "/pool/%3Cscript%3E/token",
-		"/pool/:target/token", "/pool/staging-login%20/token", "/pool/staging-login%0a/token",
+		"/pool/-x/token", "/pool/no-such/token", "/pool/" + strings.Repeat("x", 64) + "/token", "/pool/a%00b/token",
+		"/pool/%3Cscript%3E/token", "/pool/:target/token", "/pool/staging-login%20/token", "/pool/staging-login%0a/token",
 	} {
 		a := d.ask(t, "GET", path)
 		checkProblem(t, path, a, 404, CodeUnknownTarget, "")
@@ -176,7 +184,8 @@ func TestTargetNamesAreStrict(t *testing.T) {
 func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for _, c := range []struct{ key, name, end string }{
-		{keyAll, "staging-lgoin", "no target staging-lgoin: did you mean staging-login?"}, {keyAll, "CHECKOUT", ": did you mean checkout?"}, {keyAll, "other", "no target other"},
+		{keyAll, "staging-lgoin", "no target staging-lgoin: did you mean staging-login?"},
+		{keyAll, "CHECKOUT", ": did you mean checkout?"}, {keyAll, "other", "no target other"},
 		{keyStaging, "staging-sinup", ": did you mean staging-signup?"},
 		{keyAll, "%1b%5b31mcheckout", "of this name"}, {keyAll, strings.Repeat("checkout", 1250), "of this name"},
 	} {

@@ -239,7 +239,8 @@ func (m *model) watch(ctx context.Context) {
 			m.Errorf("%d of %d spent, %d of %d in flight", spent.Val(), m.limit, open.Val(), concurrency)
 			return
 		}
-		if sum := fmt.Sprintf("%d000000", spent.Val()); err == nil && spent.Val() > 0 && strings.Join(money.Val(), "") != sum { // each order costs 1
+		// each order costs 1
+		if sum := fmt.Sprintf("%d000000", spent.Val()); err == nil && spent.Val() > 0 && strings.Join(money.Val(), "") != sum {
 			m.Errorf("%v of money spent, want %s", money.Val(), sum)
 			return
 		}
@@ -320,7 +321,8 @@ func (m *model) check() {
 	}
 	// A failed task costs nothing, so the budget counts it only while it is in flight.
 	if s.most > concurrency || s.accepted-kinds["failed"] > m.limit || int64(s.accepted) > bought || len(ends) < s.submits {
-		m.Errorf("most open %d, accepted %d, bought %d, limit %d, %d submits, ends %v", s.most, s.accepted, bought, m.limit, s.submits, kinds)
+		m.Errorf("most open %d, accepted %d, bought %d, limit %d, %d submits, ends %v", s.most, s.accepted, bought, m.limit,
+			s.submits, kinds)
 	}
 	// A call whose replica died after its take keeps its token: the stored reply names it.
 	undelivered := 0
@@ -334,10 +336,12 @@ func (m *model) check() {
 	// each call under way at a crash or a lost cancel.
 	missing := int(taken) - len(m.got) - undelivered
 	if most := int(m.crashes.Load()) * 3; missing < 0 || missing > most {
-		m.Errorf("%d tokens taken, %d got by callers, %d in replies of dead replicas: %d are missing, at most %d may", taken, len(m.got), undelivered, missing, most)
+		m.Errorf("%d tokens taken, %d got by callers, %d in replies of dead replicas: %d are missing, at most %d may", taken,
+			len(m.got), undelivered, missing, most)
 	}
 	m.Logf("%d crashes, %d freezes; lost %d requests, %d replies, %d executed late; accepted %d (most open %d), bought %d, taken %d, got %d, undelivered %d, missing %d, ends %v",
-		m.crashes.Load(), m.freezes.Load(), m.lost[0].Load(), m.lost[1].Load(), m.lost[2].Load(), s.accepted, s.most, bought, taken, len(m.got), undelivered, missing, kinds)
+		m.crashes.Load(), m.freezes.Load(), m.lost[0].Load(), m.lost[1].Load(), m.lost[2].Load(), s.accepted, s.most, bought,
+		taken, len(m.got), undelivered, missing, kinds)
 }
 
 // node is a replica.
@@ -370,10 +374,12 @@ func (m *model) start(i int) {
 		DB: n.client, Takes: n.client, Prefix: "m", Replica: fmt.Sprint("r", m.names.Add(1)), Log: log, Beat: 20 * time.Millisecond,
 		Changed: func(id captcha.ID) { n.manager.Changed(id) },
 	})
-	buyer := purchase.New(purchase.Config{Pool: n.pool, Letters: m.TempDir(), Sink: true, Observer: m, Log: log, CallTime: 100 * time.Millisecond})
+	buyer := purchase.New(purchase.Config{Pool: n.pool, Letters: m.TempDir(), Sink: true, Observer: m, Log: log,
+		CallTime: 100 * time.Millisecond})
 	n.manager = refill.New(n.pool, buyer, log)
 	buyer.Turn = n.manager.Changed
-	buyer.SetProviders([]purchase.Entry{{Provider: &door{n: n}, Account: "k", Concurrency: concurrency, Price: func(captcha.Type) float64 { return 1 }}})
+	buyer.SetProviders([]purchase.Entry{
+		{Provider: &door{n: n}, Account: "k", Concurrency: concurrency, Price: func(captcha.Type) float64 { return 1 }}})
 	m.mu.Lock()
 	m.nodes[i] = n
 	set := m.set()

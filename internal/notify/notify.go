@@ -112,7 +112,8 @@ func (n *Notifier) turn(ctx context.Context) {
 		}
 		if h.Since != n.told && time.Since(h.Since) >= downAfter && n.post(ctx, events.Event{
 			ID: strconv.FormatInt(h.Since.UnixMicro(), 10), At: h.Since.UTC().Truncate(time.Millisecond), Kind: events.RedisDown,
-			Actor: events.ReplicaActor(n.Replica), Text: "Replica " + n.Replica + ": since " + h.Since.UTC().Format("15:04:05") + " UTC " + h.Reason + ": " + consequence + ".",
+			Actor: events.ReplicaActor(n.Replica), Text: "Replica " + n.Replica + ": since " + h.Since.UTC().Format("15:04:05") +
+				" UTC " + h.Reason + ": " + consequence + ".",
 		}) {
 			n.told = h.Since
 		}

@@ -46,8 +46,10 @@ func newWebhook(t *testing.T) *webhook {
 		var e events.Event
 		mac := hmac.New(sha256.New, []byte("the-signing-secret"))
 		mac.Write(body)
-		if err := json.Unmarshal(body, &e); err != nil || r.Method != http.MethodPost || r.URL.Path != "/hook-path" || r.Header.Get("Content-Type") != "application/json" ||
-			r.UserAgent() != "poold/1.2" || r.Header.Get("X-Request-Id") != e.ID || r.Header.Get("X-Poold-Signature") != "sha256="+hex.EncodeToString(mac.Sum(nil)) {
+		if err := json.Unmarshal(body, &e); err != nil || r.Method != http.MethodPost || r.URL.Path != "/hook-path" ||
+			r.Header.Get("Content-Type") != "application/json" ||
+			r.UserAgent() != "poold/1.2" || r.Header.Get("X-Request-Id") != e.ID ||
+			r.Header.Get("X-Poold-Signature") != "sha256="+hex.EncodeToString(mac.Sum(nil)) {
 			t.Errorf("%s %s %v %s", r.Method, r.URL, r.Header, body)
 		}
 		if strings.Contains(e.Text, "no token is handed out") {
@@ -121,7 +123,8 @@ func TestEventsArriveOnce(t *testing.T) {
 	list.Note(events.Event{Kind: events.ProviderUp, Text: "end"})
 	testkit.Equal(t, "posted",
 		strings.Join(hook.await(t, 14), " "), "first fails fails fails fails busy busy moved moved gone hangs hangs last end")
-	if n := log.Count("level=WARN", "not delivered"); n != 5 || log.Count("level=WARN", "gone", "410", "dropped") != 1 || log.Count("hook-path")+log.Count("signing") > 0 {
+	if n := log.Count("level=WARN", "not delivered"); n != 5 || log.Count("level=WARN", "gone", "410", "dropped") != 1 ||
+		log.Count("hook-path")+log.Count("signing") > 0 {
 		t.Errorf("%d warnings of 5 outages:\n%s", n, log)
 	}
 }
@@ -148,7 +151,8 @@ func TestKindsAreThoseOfEvents(t *testing.T) {
 	source, err := os.ReadFile("../events/event.go")
 	testkit.NoError(t, err)
 	kinds := regexp.MustCompile(`"[a-z]+_[a-z_]+"`).FindAllString(string(source), -1)
-	_, err = targets.Parse("", []byte("notify: {url: 'https://h.example/', kinds: ["+strings.Join(kinds, ", ")+"]}\ntargets: {}\n"), targets.References{})
+	_, err = targets.Parse("", []byte("notify: {url: 'https://h.example/', kinds: ["+strings.Join(kinds, ", ")+
+		"]}\ntargets: {}\n"), targets.References{})
 	if len(kinds) != 21 || strings.Contains(err.Error(), "kinds") {
 		t.Errorf("%q: %v", kinds, err)
 	}

@@ -398,8 +398,10 @@ func (e *RefusedError) Error() string { return "pool: no order: " + e.Reason + "
 // Place stores an order, and returns the time and the identity whose turn it is next at the account.
 func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.ID, err error) {
 	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("owned", p.Replica), p.key("permits", o.Account), p.key("inflight", o.ID),
-		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account), p.key("due"), p.key("obstacles")}
-	args := []any{o.Name, string(o.ID), o.Account, p.Replica, o.Life.Milliseconds(), o.Concurrency, o.Depth, o.Horizon.Milliseconds(), o.Facts, o.Price, bit(o.Unpooled)}
+		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account),
+		p.key("due"), p.key("obstacles")}
+	args := []any{o.Name, string(o.ID), o.Account, p.Replica, o.Life.Milliseconds(), o.Concurrency, o.Depth,
+		o.Horizon.Milliseconds(), o.Facts, o.Price, bit(o.Unpooled)}
 	for _, b := range o.Budgets {
 		keys = append(keys, p.key("spend", b.Scope))
 		args = append(args, b.Scope, b.PerHour, b.PerDay, b.MicrosPerDay, b.MicrosPerMonth)

@@ -49,7 +49,8 @@ func TestSavings(t *testing.T) {
 			var got []string
 			for i, day := range totals.Savings {
 				got = append(got, fmt.Sprint(day.BySource[SavedSolve]))
-				if date := at.AddDate(0, 0, -i).Format(time.DateOnly); day.Date != date || day.BySource[SavedMissed] != 2*day.BySource[SavedSolve] {
+				if date := at.AddDate(0, 0, -i).Format(time.DateOnly); day.Date != date ||
+					day.BySource[SavedMissed] != 2*day.BySource[SavedSolve] {
 					t.Errorf("%d days ago: %+v, want %s", i, day, date)
 				}
 			}

@@ -92,40 +92,69 @@ var tables = map[string][]row{
 	"take": {
 		{name: "a hit hands out the token that dies first", given: twoTokens, call: once(aCall(nil))},
 		{name: "a repetition gets the same token", given: twoTokens, call: once(aCall(nil)), twice: true},
-		{name: "a full outbox drops the row and counts it", given: "XADD outbox:handouts 1-1 a 1\nXADD outbox:handouts 1-2 a 1\nXADD outbox:handouts 1-3 a 1\n", call: once(aCall(func(c *Call) { c.Row = "{}" }))},
+		{name: "a full outbox drops the row and counts it",
+			given: "XADD outbox:handouts 1-1 a 1\nXADD outbox:handouts 1-2 a 1\nXADD outbox:handouts 1-3 a 1\n",
+			call:  once(aCall(func(c *Call) { c.Row = "{}" }))},
 		{name: "no token: a miss", call: once(aCall(func(c *Call) { c.Row = `{"caller":"qa"}` }))},
 		{name: "tokens within their margin expire", given: "RPUSH tokens:A now+999|o0\n" + oneToken, call: once(aCall(nil))},
-		{name: "a text that is gone counts as expired, and the next token is handed out", given: "RPUSH tokens:A now+50000|o0\n" + oneToken, call: once(aCall(nil))},
-		{name: "a token that is born in the future is worth nothing", given: "RPUSH tokens:A now+50000|o0\nSET token:o0 now+2000|main|5||T0\n" + oneToken, call: once(aCall(nil))},
-		{name: "min_ttl skips tokens that die too soon", given: twoTokens, call: once(aCall(func(c *Call) { c.MinTTL = 70 * time.Second }))},
-		{name: "min_ttl beyond all tokens waits", given: twoTokens, call: once(aCall(func(c *Call) { waiting(c); c.MinTTL = 100 * time.Second }))},
+		{name: "a text that is gone counts as expired, and the next token is handed out",
+			given: "RPUSH tokens:A now+50000|o0\n" + oneToken, call: once(aCall(nil))},
+		{name: "a token that is born in the future is worth nothing",
+			given: "RPUSH tokens:A now+50000|o0\nSET token:o0 now+2000|main|5||T0\n" + oneToken, call: once(aCall(nil))},
+		{name: "min_ttl skips tokens that die too soon", given: twoTokens,
+			call: once(aCall(func(c *Call) { c.MinTTL = 70 * time.Second }))},
+		{name: "min_ttl beyond all tokens waits", given: twoTokens,
+			call: once(aCall(func(c *Call) { waiting(c); c.MinTTL = 100 * time.Second }))},
 		{name: "a wait leaves a ticket", call: once(aCall(waiting))},
 		{name: "a repeated wait keeps its ticket", call: once(aCall(waiting)), twice: true},
 		{name: "a repeated wait keeps its place", given: "ZADD tickets:A 1 1000|r1|c\n", call: once(aCall(waiting))},
-		{name: "tickets of dead replicas take no place", given: "RPUSH tokens:A now+50000|o1\nZADD tickets:A 1 1000|dead|x 2 1000|dead|y 3 70000|r2|z\n", call: once(aCall(func(c *Call) { waiting(c); c.MinTTL = time.Minute }))},
-		{name: "an older ticket has the only token", given: oneToken + "ZADD tickets:A now-90000000 1000|r2|other\n", call: once(aCall(waiting))},
+		{name: "tickets of dead replicas take no place",
+			given: "RPUSH tokens:A now+50000|o1\nZADD tickets:A 1 1000|dead|x 2 1000|dead|y 3 70000|r2|z\n",
+			call:  once(aCall(func(c *Call) { waiting(c); c.MinTTL = time.Minute }))},
+		{name: "an older ticket has the only token", given: oneToken + "ZADD tickets:A now-90000000 1000|r2|other\n",
+			call: once(aCall(waiting))},
 		{name: "a second token is free", given: twoTokens + "ZADD tickets:A 1 1000|r2|other\n", call: once(aCall(nil))},
-		{name: "an older ticket that no token suits blocks nobody", given: oneToken + "ZADD tickets:A 1 70000|r2|other\n", call: once(aCall(nil))},
+		{name: "an older ticket that no token suits blocks nobody", given: oneToken + "ZADD tickets:A 1 70000|r2|other\n",
+			call: once(aCall(nil))},
 		{name: "the ticket of a dead replica goes", given: oneToken + "ZADD tickets:A 1 1000|dead|other\n", call: once(aCall(nil))},
 		{name: "its own ticket is served", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|other\n", call: once(aCall(waiting))},
 		{name: "too many tickets", given: "ZADD tickets:A 1 1000|r1|x 2 1000|r1|y 3 1000|r1|z\n", call: once(aCall(waiting))},
-		{name: "a key keeps its answer until the token dies", given: oneToken, call: once(aCall(func(c *Call) { c.Fingerprint = "fp"; c.Row = `{"caller":"qa"}` }))},
-		{name: "a key with another request is a conflict", given: "SET reply:c t|fp|n|hits|o9|now+9000\n", call: once(aCall(func(c *Call) { c.Fingerprint = "other" }))},
+		{name: "a key keeps its answer until the token dies", given: oneToken,
+			call: once(aCall(func(c *Call) { c.Fingerprint = "fp"; c.Row = `{"caller":"qa"}` }))},
+		{name: "a key with another request is a conflict", given: "SET reply:c t|fp|n|hits|o9|now+9000\n",
+			call: once(aCall(func(c *Call) { c.Fingerprint = "other" }))},
 		{name: "a key waits", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "a waiting key gets its token", given: oneToken + "SET reply:c w|fp|\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "another request with the key is a replay", given: "SET reply:c t|fp|first|hits|o9|now+9000|now-2000|now-5000|main|5||T9\n", call: once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
+		{name: "a waiting key gets its token", given: oneToken + "SET reply:c w|fp|\nZADD tickets:A 1 1000|r1|c\n",
+			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "another request with the key is a replay",
+			given: "SET reply:c t|fp|first|hits|o9|now+9000|now-2000|now-5000|main|5||T9\n",
+			call:  once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
 		{name: "a call that ended gets nothing", given: oneToken + "SET reply:c l|||\n", call: once(aCall(nil))},
-		{name: "the failure of a call's order", given: "SET reply:c f|||{\"refused\":true,\"reason\":\"bad|parameters\"}\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(waiting))},
-		{name: "the rate lets a hand-out pass and counts it", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
-		{name: "the rate keeps as many times as it needs", given: oneToken + "LPUSH rate:A now-9000 now-8000 now-7000\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
-		{name: "the rate refuses", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
-		{name: "the rate makes a waiting call pause", given: oneToken + "LPUSH rate:A now-500 now-100\n", call: once(aCall(func(c *Call) { waiting(c); c.Rate, c.RatePer = 2, time.Second }))},
-		{name: "the same request waits at another replica", given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "the same request waited at a dead replica", given: "SET reply:c w|fp|dead\nZADD tickets:A 1 1000|dead|c\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "a waiting request with a key learns its failure", given: "SET reply:c f|||{\"reason\":\"bad\"}\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }), false)},
-		{name: "a later request with the key tries again", given: "SET reply:c f|||{\"reason\":\"bad\"}\n", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "no order can be placed for a call", given: "SET reply:c f|||{\"obstacle\":\"budget\",\"until\":\"2026-01-02T03:04:10Z\",\"reason\":\"the|budget\"}\n", call: once(aCall(waiting))},
-		{name: "a guest counts with all guests", given: "RPUSH tokens:guest-A now+60000|o1\nSET token:o1 now-5000|main|5|agent|T1\n", call: once(aCall(func(c *Call) { c.ID = Guest("A") }))},
+		{name: "the failure of a call's order",
+			given: "SET reply:c f|||{\"refused\":true,\"reason\":\"bad|parameters\"}\nZADD tickets:A 1 1000|r1|c\n",
+			call:  once(aCall(waiting))},
+		{name: "the rate lets a hand-out pass and counts it", given: oneToken + "LPUSH rate:A now-500 now-100\n",
+			call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
+		{name: "the rate keeps as many times as it needs", given: oneToken + "LPUSH rate:A now-9000 now-8000 now-7000\n",
+			call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
+		{name: "the rate refuses", given: oneToken + "LPUSH rate:A now-500 now-100\n",
+			call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
+		{name: "the rate makes a waiting call pause", given: oneToken + "LPUSH rate:A now-500 now-100\n",
+			call: once(aCall(func(c *Call) { waiting(c); c.Rate, c.RatePer = 2, time.Second }))},
+		{name: "the same request waits at another replica", given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n",
+			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "the same request waited at a dead replica", given: "SET reply:c w|fp|dead\nZADD tickets:A 1 1000|dead|c\n",
+			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "a waiting request with a key learns its failure", given: "SET reply:c f|||{\"reason\":\"bad\"}\n",
+			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }), false)},
+		{name: "a later request with the key tries again", given: "SET reply:c f|||{\"reason\":\"bad\"}\n",
+			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "no order can be placed for a call",
+			given: "SET reply:c f|||{\"obstacle\":\"budget\",\"until\":\"2026-01-02T03:04:10Z\",\"reason\":\"the|budget\"}\n",
+			call:  once(aCall(waiting))},
+		{name: "a guest counts with all guests",
+			given: "RPUSH tokens:guest-A now+60000|o1\nSET token:o1 now-5000|main|5|agent|T1\n",
+			call:  once(aCall(func(c *Call) { c.ID = Guest("A") }))},
 		{name: "two requests wait with one key: the end of one leaves their ticket", call: sharing(time.Minute)},
 		{name: "so does the hang-up of one", call: sharing(300 * time.Millisecond)},
 		{name: "the rate keeps a call away until its wait is over", given: twoTokens + "LPUSH rate:A now-500\n", call: func(p *Pool) any {
@@ -136,11 +165,14 @@ var tables = map[string][]row{
 			return taken(p.Take(ctx, aCall(func(c *Call) { c.Rate, c.RatePer, c.Wait = 1, time.Second, 600*time.Millisecond })))
 		}},
 		{name: "a task leaves a ticket without a replica", call: once(aCall(func(c *Call) { c.Task = true }))},
-		{name: "a task's token that expired unread ends the task", given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
-		{name: "a task gets another token than the one that expired", given: "RPUSH tokens:A now+500|o0\n" + oneToken + "ZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
+		{name: "a task's token that expired unread ends the task",
+			given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
+		{name: "a task gets another token than the one that expired", given: "RPUSH tokens:A now+500|o0\n" + oneToken +
+			"ZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "the caller has given up", given: oneToken, call: late(once(aCall(nil)))},
 		{name: "a key pays for its token, once", given: oneToken, call: once(aCall(pays)), twice: true},
-		{name: "a key whose money is spent", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|next\nHSET money:key:qa:2026-01 02 7\n", call: once(aCall(pays))},
+		{name: "a key whose money is spent", given: oneToken +
+			"ZADD tickets:A 1 1000|r1|c 2 1000|r2|next\nHSET money:key:qa:2026-01 02 7\n", call: once(aCall(pays))},
 		{name: "a caller pays who shares the token", given: oneToken, call: once(aCall(func(c *Call) { c.Budget.Scope = "key:qa" }))},
 		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
 	},
@@ -151,10 +183,13 @@ var tables = map[string][]row{
 		}},
 		{name: "a call that was answered is slow", given: oneToken + "SET reply:c l|||\n", call: laned(aCall(nil))},
 		{name: "callers wait: slow", given: oneToken + "ZADD tickets:A 1 1000|r2|x\n", call: laned(aCall(nil))},
-		{name: "a call that the next token does not suit is slow", given: twoTokens, call: laned(aCall(func(c *Call) { c.MinTTL = 70 * time.Second }), aCall(another))},
-		{name: "expired tokens go first", given: "RPUSH tokens:A now+900|o0\n" + oneToken, call: laned(aCall(func(c *Call) { c.Row = "{}" }))},
+		{name: "a call that the next token does not suit is slow", given: twoTokens,
+			call: laned(aCall(func(c *Call) { c.MinTTL = 70 * time.Second }), aCall(another))},
+		{name: "expired tokens go first", given: "RPUSH tokens:A now+900|o0\n" + oneToken,
+			call: laned(aCall(func(c *Call) { c.Row = "{}" }))},
 		{name: "a token without its text is slow", given: "RPUSH tokens:A now+60000|o1\n", call: laned(aCall(nil))},
-		{name: "a token from the future is slow", given: "RPUSH tokens:A now+60000|o1\nSET token:o1 now+5000|main|5||T1\n", call: laned(aCall(nil))},
+		{name: "a token from the future is slow", given: "RPUSH tokens:A now+60000|o1\nSET token:o1 now+5000|main|5||T1\n",
+			call: laned(aCall(nil))},
 		{name: "the callers have given up", given: oneToken, call: late(laned(aCall(nil)))},
 	},
 	"again": {
@@ -164,43 +199,60 @@ var tables = map[string][]row{
 	},
 	"cancel": {
 		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
-		{name: "a repetition returns it once", given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n", call: cancelled(aCall(nil), "left"), twice: true},
-		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900|now-2000|now-5000|main|5||T1\n", call: cancelled(aCall(nil), "left")},
-		{name: "a returned token is paid back, on the day of its take", given: "HSET money:key:qa:2026-01 01 9 02 9\nSET reply:c t||n|hits|o1|now+60000|now-86400000|now-5000|main|5000||T1\n",
-			call: cancelled(aCall(pays), "left")},
+		{name: "a repetition returns it once",
+			given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n",
+			call:  cancelled(aCall(nil), "left"), twice: true},
+		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900|now-2000|now-5000|main|5||T1\n",
+			call: cancelled(aCall(nil), "left")},
+		{name: "a returned token is paid back, on the day of its take",
+			given: "HSET money:key:qa:2026-01 01 9 02 9\nSET reply:c t||n|hits|o1|now+60000|now-86400000|now-5000|main|5000||T1\n", call: cancelled(aCall(pays), "left")},
 		{name: "a late take gets nothing", given: oneToken, call: func(p *Pool) any {
 			return fmt.Sprint(cancelled(aCall(nil), "left")(p), "; ", once(aCall(nil))(p))
 		}},
-		{name: "the end of a wait is a miss", given: "ZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "missed")},
-		{name: "a caller that leaves wakes the next one", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
-		{name: "a returned token wakes the caller that can use it", given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
-		{name: "a call with a key that waits at another replica too", given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
-		{name: "a call with a key that waits leaves nothing", given: "SET reply:c w|fp|r1\nZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
-		{name: "a call with a key keeps its token", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n", call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+		{name: "the end of a wait is a miss", given: "ZADD tickets:A 1 1000|r1|c\n",
+			call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "missed")},
+		{name: "a caller that leaves wakes the next one", given: oneToken +
+			"ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
+		{name: "a returned token wakes the caller that can use it",
+			given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
+		{name: "a call with a key that waits at another replica too",
+			given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n",
+			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+		{name: "a call with a key that waits leaves nothing", given: "SET reply:c w|fp|r1\nZADD tickets:A 1 1000|r1|c\n",
+			call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+		{name: "a call with a key keeps its token",
+			given: "SET reply:c t|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n",
+			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 	},
 	"money": {
 		{name: "a key has money", given: "HSET money:key:qa:2026-01 01 7 02 6\n", call: affords},
 		{name: "a key has spent its money", given: "HSET money:key:qa:2026-01 01 1 02 7\n", call: affords},
-		{name: "what scopes have spent", given: "ZADD spend:overall now-3600001 x now-3599000 y\nHSET money:overall:2025-12 02 9\nHSET money:overall:2026-01 01 7 02 6\n", call: func(p *Pool) any {
-			totals, err := p.Totals(context.Background(), ScopeOverall, "none")
-			return fmt.Sprint(totals.Spent, err)
-		}},
+		{name: "what scopes have spent",
+			given: "ZADD spend:overall now-3600001 x now-3599000 y\nHSET money:overall:2025-12 02 9\nHSET money:overall:2026-01 01 7 02 6\n", call: func(p *Pool) any {
+				totals, err := p.Totals(context.Background(), ScopeOverall, "none")
+				return fmt.Sprint(totals.Spent, err)
+			}},
 		{name: "orders of the history count once", given: "ZADD spend:overall now-5 other\n", call: recounted, twice: true},
 	},
 	"guest": {
 		{name: "a request is admitted", given: "ZADD rate:guests now-9000 old now-500 x\n", call: admitted},
 		{name: "a repetition counts once", given: "ZADD rate:guests now-9000 old now-500 x\n", call: admitted, twice: true},
 		{name: "the rate of all guests is reached", given: "ZADD rate:guests now-500 x now-300 y\n", call: admitted},
-		{name: "an identity that does not buy", given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\n", call: admitted},
+		{name: "an identity that does not buy", given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\n",
+			call: admitted},
 		{name: "a brake that ends soon", given: "HSET brake:guest-A next now+2000 every 5000 kind failed reason no\n", call: admitted},
-		{name: "a token is ready in spite of the brake", given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\nRPUSH tokens:guest-A now+60000|o1\n", call: admitted},
+		{name: "a token is ready in spite of the brake",
+			given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\nRPUSH tokens:guest-A now+60000|o1\n", call: admitted},
 		{name: "a repeated call buys nothing", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c w|fp|r1\n", call: admitted},
 		{name: "a repeated call that failed counts", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c f|||{}\n", call: admitted},
-		{name: "callers that nothing serves are refused, the latest first", given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000||y 3 1000|r2|z 4 1000|r2|late\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n",
-			call: refused(&FailedError{Obstacle: ReasonBudget, Until: time.UnixMilli(5), Reason: "no|budget"})},
-		{name: "all callers are served", given: "ZADD tickets:guest-A 1 1000|r1|x\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n", call: refused(&FailedError{})},
+		{name: "callers that nothing serves are refused, the latest first",
+			given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000||y 3 1000|r2|z 4 1000|r2|late\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n", call: refused(&FailedError{Obstacle: ReasonBudget, Until: time.UnixMilli(5), Reason: "no|budget"})},
+		{name: "all callers are served",
+			given: "ZADD tickets:guest-A 1 1000|r1|x\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n",
+			call:  refused(&FailedError{})},
 		{name: "one call fails, and the others stay", given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000|r1|c\n", call: failedOne},
-		{name: "one call fails", given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000|r1|c\nZADD inflight:guest-A now+9 o\n", call: failedOne, twice: true},
+		{name: "one call fails", given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000|r1|c\nZADD inflight:guest-A now+9 o\n",
+			call: failedOne, twice: true},
 	},
 	"tasks": {
 		{name: "a task", given: "ZADD tasks:" + fingerprint("qa") + " now-900001 old now-900000 x\n", call: added("n")},
@@ -213,7 +265,8 @@ var tables = map[string][]row{
 		{name: "a task whose time is over", call: endedTask("o1", "p")},
 		{name: "a task is read", given: aTask + "HSET record:c ended p order o1\n", call: readTask},
 		{name: "no task", call: readTask},
-		{name: "a task that nobody knows is dropped", given: aTask, call: func(p *Pool) any { return p.DropTask(context.Background(), &Task{Name: "c", Caller: "qa"}) }},
+		{name: "a task that nobody knows is dropped", given: aTask,
+			call: func(p *Pool) any { return p.DropTask(context.Background(), &Task{Name: "c", Caller: "qa"}) }},
 	},
 	"decide": {
 		{name: "an identity without an entry is due, and something is missing", call: decides(2)},
@@ -221,58 +274,83 @@ var tables = map[string][]row{
 			_, err := p.Decide(context.Background(), Query{ID: "A", Want: 2, Period: time.Second})
 			return err
 		}},
-		{name: "enough: the next decision is due when a token is too old", given: twoTokens + "RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decides(2)},
+		{name: "enough: the next decision is due when a token is too old", given: twoTokens +
+			"RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decides(2)},
 		{name: "the next decision comes when a token is too old", given: "RPUSH tokens:A now+31000|o1 now+90000|o2\n", call: decides(2)},
-		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens + "ZADD due now+5000 A\nHSET stats:A hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decides(9)},
-		{name: "orders and tickets count", given: oneToken + "ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1767323045000001 1000|r1|x\n", call: decides(2)},
-		{name: "tickets of dead replicas do not count", given: "ZADD tickets:A 1767323045000001 1000|dead|x 1767323045000002 1000|r1|y 1767323045000003 1000||z\n", call: decides(0)},
-		{name: "a brake and a pause are told", given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 paused because resumes now+7000\n", call: decides(0)},
+		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens +
+			"ZADD due now+5000 A\nHSET stats:A hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decides(9)},
+		{name: "orders and tickets count", given: oneToken +
+			"ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1767323045000001 1000|r1|x\n", call: decides(2)},
+		{name: "tickets of dead replicas do not count",
+			given: "ZADD tickets:A 1767323045000001 1000|dead|x 1767323045000002 1000|r1|y 1767323045000003 1000||z\n", call: decides(0)},
+		{name: "a brake and a pause are told",
+			given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 paused because resumes now+7000\n", call: decides(0)},
 		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decides(0)},
 		{name: "a look at tokens that are all too old", given: "RPUSH tokens:A now+900|o0 now+950|o4\n", call: looks(2)},
-		{name: "a task that nobody can poll any more is no demand", given: "ZADD tickets:A 1767322144999999 0||c 1767322145000000 0||d\n", call: decides(0)},
-		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens + "ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: looks(2)},
+		{name: "a task that nobody can poll any more is no demand",
+			given: "ZADD tickets:A 1767322144999999 0||c 1767322145000000 0||d\n", call: decides(0)},
+		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens +
+			"ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: looks(2)},
 	},
 	"due": {
-		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
-		{name: "the first of an obstacle that may have ended is due", given: "ZADD due now+20000 A now+20000 B\nZADD wants:main 5 B 6 A\nZADD obstacles now-1 main now-1 empty now+1 later\nZADD wants:later 5 C\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
-		{name: "a reload keeps the times", given: "ZADD due now+20000 A\n", call: func(p *Pool) any { return p.SetDue(context.Background(), []captcha.ID{"A", "B"}) }},
+		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n",
+			call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
+		{name: "the first of an obstacle that may have ended is due",
+			given: "ZADD due now+20000 A now+20000 B\nZADD wants:main 5 B 6 A\nZADD obstacles now-1 main now-1 empty now+1 later\nZADD wants:later 5 C\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
+		{name: "a reload keeps the times", given: "ZADD due now+20000 A\n",
+			call: func(p *Pool) any { return p.SetDue(context.Background(), []captcha.ID{"A", "B"}) }},
 	},
 	"decided": {
-		{name: "an earlier time and a status", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", 3*time.Second, "{}") }},
-		{name: "nothing new", given: "ZADD due now+9000 A\nHSET stats:A status {}\n", call: func(p *Pool) any { return p.Decided(context.Background(), "A", -1, "") }},
-		{name: "nobody needs an unknown identity", given: "ZADD due now+9000 A\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
-		{name: "a token of an unknown identity is looked after", given: "ZADD due now+9000 A\nRPUSH tokens:A now-1|o0 now+5000|o1\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
-		{name: "callers of dead replicas need no identity", given: "ZADD due now+9000 A\nZADD tickets:A 1767323045000001 1000|dead|c\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
-		{name: "callers need an unknown identity", given: "ZADD due now+9000 A\nZADD tickets:A 1767323045000001 1000||c\n", call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+		{name: "an earlier time and a status", given: "ZADD due now+9000 A\n",
+			call: func(p *Pool) any { return p.Decided(context.Background(), "A", 3*time.Second, "{}") }},
+		{name: "nothing new", given: "ZADD due now+9000 A\nHSET stats:A status {}\n",
+			call: func(p *Pool) any { return p.Decided(context.Background(), "A", -1, "") }},
+		{name: "nobody needs an unknown identity", given: "ZADD due now+9000 A\n",
+			call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+		{name: "a token of an unknown identity is looked after",
+			given: "ZADD due now+9000 A\nRPUSH tokens:A now-1|o0 now+5000|o1\n",
+			call:  func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+		{name: "callers of dead replicas need no identity",
+			given: "ZADD due now+9000 A\nZADD tickets:A 1767323045000001 1000|dead|c\n",
+			call:  func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+		{name: "callers need an unknown identity", given: "ZADD due now+9000 A\nZADD tickets:A 1767323045000001 1000||c\n",
+			call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
 	},
 	"counters": {
 		{name: "the first event notes the counters", call: missedAfter(0), twice: true},
-		{name: "an event of the next hour", given: "HSET stats:A hour 490923 hits 7 spent 9 leads 3\nPEXPIRE stats:A 9000000\nHSET periods:A hours " + hours(25) + " days " + hours(8) + "\n", call: missedAfter(time.Hour)},
-		{name: "an event of the next day", given: "HSET stats:A hour 490919 hits 7\nHSET periods:A hours " + hours(25) + " days " + hours(8) + "\n", call: missedAfter(0)},
+		{name: "an event of the next hour",
+			given: "HSET stats:A hour 490923 hits 7 spent 9 leads 3\nPEXPIRE stats:A 9000000\nHSET periods:A hours " +
+				hours(25) + " days " + hours(8) + "\n", call: missedAfter(time.Hour)},
+		{name: "an event of the next day", given: "HSET stats:A hour 490919 hits 7\nHSET periods:A hours " + hours(25) +
+			" days " + hours(8) + "\n", call: missedAfter(0)},
 		{name: "Redis' clock went back", given: "HSET stats:A hour 490924\n", call: missedAfter(0)},
 	},
 	"survey": {
-		{name: "two identities", given: oneToken + "HSET stats:A hits 30 left 2 spent 700\nZADD spend:A now-3600000 x now-3599999 y now-86399999 z\nHSET minutes:A:490922 hits5 4 hits4 3 waited5 2 left59 1\n" +
+		{name: "two identities", given: oneToken +
+			"HSET stats:A hits 30 left 2 spent 700\nZADD spend:A now-3600000 x now-3599999 y now-86399999 z\nHSET minutes:A:490922 hits5 4 hits4 3 waited5 2 left59 1\n" +
 			"HSET minutes:A:490923 hits4 8 hits0 9 missed1 0\nHSET periods:A days " + days + "\nHSET minutes:guests:490923 bought1 1\n",
 			call: func(p *Pool) any {
 				list, err := p.LookAll(context.Background(), []Query{{ID: "A", Margin: time.Second}, {ID: Guest("A")}})
-				return fmt.Sprintf("%d fresh, hour %d day %d, minutes %s days %s; guest: minutes %s days %s %v", list[0].Fresh, list[0].SpentHour, list[0].SpentDay,
-					shown(list[0].Minutes), shown(list[0].Days), shown(list[1].Minutes), shown(list[1].Days), err)
+				return fmt.Sprintf("%d fresh, hour %d day %d, minutes %s days %s; guest: minutes %s days %s %v", list[0].Fresh,
+					list[0].SpentHour, list[0].SpentDay, shown(list[0].Minutes), shown(list[0].Days), shown(list[1].Minutes),
+					shown(list[1].Days), err)
 			}},
 		{name: "the hours of a day", given: "HSET stats:A hits 30\nHSET periods:A hours " + days + "\n", call: func(p *Pool) any {
 			list, err := p.Hours(context.Background(), "A")
 			return fmt.Sprint(shown(list), err)
 		}},
-		{name: "the hours of all guests", given: "HSET stats:guests hits 30\nHSET periods:guests hours 490923|1|0|0|0|0|0|0|0|0|0\n", call: func(p *Pool) any {
-			list, err := p.Hours(context.Background(), Guest("A"))
-			return fmt.Sprint(shown(list), err)
-		}},
+		{name: "the hours of all guests",
+			given: "HSET stats:guests hits 30\nHSET periods:guests hours 490923|1|0|0|0|0|0|0|0|0|0\n", call: func(p *Pool) any {
+				list, err := p.Hours(context.Background(), Guest("A"))
+				return fmt.Sprint(shown(list), err)
+			}},
 		{name: "all guests", given: "ZADD due now+1 A now+2 guest-A now+3 guest-B\nRPUSH tokens:A now+9|o1\nRPUSH tokens:guest-A now-1|o2 now+1|o3\nRPUSH tokens:guest-B now+1|o4\n" +
 			"ZADD inflight:guest-B now+1 o5 now+2 o6 now+3 o7\nHSET order:o5 state b\nHSET order:o6 state u\nHSET order:o7 state p\nZADD tickets:guest-A 1 1000|r1|x\nHSET stats:guests hits 5\n",
 			call: func(p *Pool) any {
 				totals, err := p.Totals(context.Background())
 				g := totals.Guests
-				return fmt.Sprintf("%d guests, %d fresh, %d orders, %d bought, %d waiting, %d hits %v", g.Guests, g.Fresh, g.Orders, g.Bought, g.Waiting, g.Counters.Hits, err)
+				return fmt.Sprintf("%d guests, %d fresh, %d orders, %d bought, %d waiting, %d hits %v", g.Guests, g.Fresh, g.Orders,
+					g.Bought, g.Waiting, g.Counters.Hits, err)
 			}},
 	},
 	"learned": {
@@ -289,35 +367,49 @@ var tables = map[string][]row{
 		{name: "a repetition changes nothing", call: placed(nil), twice: true},
 		{name: "a late repetition does not bring an ended order back", given: "HSET order:o state e\n", call: placed(nil)},
 		{name: "tokens and orders suffice", given: oneToken + "ZADD inflight:A now+9 x\nZADD wants:main 5 A\n", call: placed(nil)},
-		{name: "tokens that die within the horizon do not count", given: "RPUSH tokens:A now+20999|o1\nZADD inflight:A now+9 x\n", call: placed(nil)},
+		{name: "tokens that die within the horizon do not count",
+			given: "RPUSH tokens:A now+20999|o1\nZADD inflight:A now+9 x\n", call: placed(nil)},
 		{name: "a ticket is demand for one more", given: twoTokens + "ZADD tickets:A 1 1000|r1|x\n", call: placed(nil)},
-		{name: "an order that is not for the stock", given: twoTokens + "HSET brake:k next now+3000 every 5000 reason down\n", call: placed(func(o *Order) { o.Unpooled = true })},
+		{name: "an order that is not for the stock", given: twoTokens + "HSET brake:k next now+3000 every 5000 reason down\n",
+			call: placed(func(o *Order) { o.Unpooled = true })},
 		{name: "a paused identity", given: "HSET brake:A paused why resumes 0\n", call: placed(nil)},
 		{name: "a pause that has ended", given: "HSET brake:A paused why resumes now-1\n", call: placed(nil)},
 		{name: "the identity's brake", given: "HSET brake:A next now+3000 every 5000 reason no\n", call: placed(nil)},
-		{name: "the identity's probe", given: "HSET brake:A since now-9000 next now-1 every 5000 failures 13 reason no\n", call: placed(nil)},
-		{name: "the fifteenth order, with one in flight", given: "HSET brake:A since now-9000 next now-1 every 5000 failures 13\nZADD inflight:A now+9 x\n", call: placed(nil)},
-		{name: "a brake lasts no longer than its interval, or a minute", given: "HSET brake:A next now+3600000 every 5000 reason no\n", call: placed(nil)},
-		{name: "the account's brake gives the identity a turn", given: "HSET brake:k kind busy next now+3000 every 5000 reason down\n", call: placed(nil)},
-		{name: "a turn is kept, and callers come first", given: "HSET brake:k next now+3000 every 5000 reason down\nZADD tickets:A 1 1000|r1|x\nZADD wants:main now-9000 A\nZADD obstacles now+9000 main\n", call: placed(nil)},
+		{name: "the identity's probe", given: "HSET brake:A since now-9000 next now-1 every 5000 failures 13 reason no\n",
+			call: placed(nil)},
+		{name: "the fifteenth order, with one in flight",
+			given: "HSET brake:A since now-9000 next now-1 every 5000 failures 13\nZADD inflight:A now+9 x\n", call: placed(nil)},
+		{name: "a brake lasts no longer than its interval, or a minute",
+			given: "HSET brake:A next now+3600000 every 5000 reason no\n", call: placed(nil)},
+		{name: "the account's brake gives the identity a turn",
+			given: "HSET brake:k kind busy next now+3000 every 5000 reason down\n", call: placed(nil)},
+		{name: "a turn is kept, and callers come first",
+			given: "HSET brake:k next now+3000 every 5000 reason down\nZADD tickets:A 1 1000|r1|x\nZADD wants:main now-9000 A\nZADD obstacles now+9000 main\n", call: placed(nil)},
 		{name: "the account's probe", given: "HSET brake:k next now-1 every 5000 reason down\n", call: placed(nil)},
 		{name: "all permits are in use", given: "ZADD permits:main now+9 x now+9 y now+9 z\n", call: placed(nil)},
 		{name: "an identity whose turn it was has used it", given: "SET turn:A now-8000\n", call: placed(nil)},
-		{name: "an identity that had its turn keeps its place", given: "ZADD permits:main now+9 x now+9 y now+9 z\nSET turn:A now-8000\n", call: placed(nil)},
+		{name: "an identity that had its turn keeps its place",
+			given: "ZADD permits:main now+9 x now+9 y now+9 z\nSET turn:A now-8000\n", call: placed(nil)},
 		{name: "the next identity has its turn", given: "ZADD permits:main now+9 x\nZADD wants:main 4 A 5 B\n", call: placed(nil)},
-		{name: "no permit is left for the next identity", given: "ZADD permits:main now+9 x now+9 y\nZADD wants:main 5 B\n", call: placed(nil)},
+		{name: "no permit is left for the next identity", given: "ZADD permits:main now+9 x now+9 y\nZADD wants:main 5 B\n",
+			call: placed(nil)},
 		{name: "budgets count the order", given: "ZADD spend:overall now-86400001 old now-3600000 x\n", call: placed(limited)},
 		{name: "the budget of an hour is used up", given: "ZADD spend:overall now-1000 x now-500 y\n", call: placed(limited)},
-		{name: "the budget of a day is used up", given: "ZADD spend:overall now-80000000 x now-70000000 y now-60000000 z\n", call: placed(limited)},
-		{name: "a price is reserved until the money of the day is spent", given: "HSET money:overall:2026-01 01 8000 02 7010\nHSET money:overall:2025-12 02 8000\n", call: placed(inMoney(10000, 20000))},
+		{name: "the budget of a day is used up", given: "ZADD spend:overall now-80000000 x now-70000000 y now-60000000 z\n",
+			call: placed(limited)},
+		{name: "a price is reserved until the money of the day is spent",
+			given: "HSET money:overall:2026-01 01 8000 02 7010\nHSET money:overall:2025-12 02 8000\n", call: placed(inMoney(10000, 20000))},
 		{name: "the money of a day is spent", given: "HSET money:overall:2026-01 02 7011\n", call: placed(inMoney(10000, 0))},
-		{name: "of two full limits, the one that opens last", given: "ZADD spend:overall now-1000 x now-500 y\nHSET money:overall:2026-01 02 7011\n", call: placed(func(o *Order) {
-			o.Price, o.Budgets = 3_000_000, []Budget{{Scope: ScopeOverall, PerHour: 2, MicrosPerDay: 10000}}
-		})},
+		{name: "of two full limits, the one that opens last",
+			given: "ZADD spend:overall now-1000 x now-500 y\nHSET money:overall:2026-01 02 7011\n", call: placed(func(o *Order) {
+				o.Price, o.Budgets = 3_000_000, []Budget{{Scope: ScopeOverall, PerHour: 2, MicrosPerDay: 10000}}
+			})},
 		{name: "the money of a month is spent", given: "HSET money:overall:2026-01 01 7010 02 1\n", call: placed(inMoney(10000, 10000))},
-		{name: "the target's own money gives no turn", given: "HSET money:A:2026-01 02 1\n", call: placed(func(o *Order) { o.Price, o.Budgets = 1, []Budget{{Scope: "A", MicrosPerDay: 1}} })},
+		{name: "the target's own money gives no turn", given: "HSET money:A:2026-01 02 1\n",
+			call: placed(func(o *Order) { o.Price, o.Budgets = 1, []Budget{{Scope: "A", MicrosPerDay: 1}} })},
 		{name: "a free order reserves nothing", call: placed(func(o *Order) { inMoney(1, 0)(o); o.Price = 0 })},
-		{name: "the target's own budget gives no turn", given: "ZADD spend:A now-1000 x\n", call: placed(func(o *Order) { o.Budgets = []Budget{{Scope: "A", PerHour: 1}} })},
+		{name: "the target's own budget gives no turn", given: "ZADD spend:A now-1000 x\n",
+			call: placed(func(o *Order) { o.Budgets = []Budget{{Scope: "A", PerHour: 1}} })},
 	},
 	"begin": {
 		{name: "the owner submits", given: "HSET order:o owner r1 state p\n", call: begun("n")},
@@ -328,14 +420,20 @@ var tables = map[string][]row{
 	},
 	"bought": {
 		{name: "the task is known", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("7")},
-		{name: "an accepted submit proves the account", given: "HSET order:o owner r1 state s account main submitted now-700\nHSET brake:k kind refused count 3\n", call: boughtWith("7")},
-		{name: "so does one whose start is not known", given: "HSET order:o owner r1 state p account main\nHSET brake:k kind outage\n", call: boughtWith("7")},
+		{name: "an accepted submit proves the account",
+			given: "HSET order:o owner r1 state s account main submitted now-700\nHSET brake:k kind refused count 3\n",
+			call:  boughtWith("7")},
+		{name: "so does one whose start is not known",
+			given: "HSET order:o owner r1 state p account main\nHSET brake:k kind outage\n", call: boughtWith("7")},
 		{name: "a repetition", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("7"), twice: true},
 		{name: "a brake of polls stays", given: "HSET order:o owner r1 state s\nHSET brake:k kind polls\n", call: boughtWith("7")},
 		{name: "no answer to the submit", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("")},
-		{name: "an order of an unknown submit counts for its time-out", given: "HSET order:o owner r1 state s\nZADD deadlines now+90000 o\nZADD permits:main now+90000 o\nZADD inflight:A now+90000 o\n", call: boughtWith("")},
-		{name: "whoever knows the task becomes the owner", given: "HSET order:o owner r2 state u\nSADD owned:r2 o\n", call: boughtWith("7")},
-		{name: "the replica that knows the task was buried meanwhile", given: "HSET order:o owner r2 state u\nZREM replicas r1\n", call: boughtWith("7")},
+		{name: "an order of an unknown submit counts for its time-out",
+			given: "HSET order:o owner r1 state s\nZADD deadlines now+90000 o\nZADD permits:main now+90000 o\nZADD inflight:A now+90000 o\n", call: boughtWith("")},
+		{name: "whoever knows the task becomes the owner", given: "HSET order:o owner r2 state u\nSADD owned:r2 o\n",
+			call: boughtWith("7")},
+		{name: "the replica that knows the task was buried meanwhile",
+			given: "HSET order:o owner r2 state u\nZREM replicas r1\n", call: boughtWith("7")},
 		{name: "no answer, and another owner", given: "HSET order:o owner r2 state s\n", call: boughtWith("")},
 		{name: "no answer, and the task is known", given: "HSET order:o owner r1 state b task 7\n", call: boughtWith("")},
 		{name: "another order has the task", given: "HSET order:o owner r1 state s\nSET task:main:7 other\n", call: boughtWith("7")},
@@ -344,31 +442,48 @@ var tables = map[string][]row{
 	"end": {
 		{name: "a token lands", given: anOrder, call: ended(nil)},
 		{name: "a repetition", given: anOrder, call: ended(nil), twice: true},
-		{name: "a token wakes the oldest caller", given: anOrder + "ZADD tickets:A 1 1000|dead|x 2 1000|r2|y 3 1000|r1|z\n", call: ended(nil)},
+		{name: "a token wakes the oldest caller", given: anOrder + "ZADD tickets:A 1 1000|dead|x 2 1000|r2|y 3 1000|r1|z\n",
+			call: ended(nil)},
 		{name: "a token that dies earlier is inserted", given: anOrder + "RPUSH tokens:A now+100000|o5 now+120000|o6\n", call: ended(nil)},
-		{name: "a token that dies first of all is inserted once", given: anOrder + "RPUSH tokens:A now+120000|o5 now+130000|o6\n", call: ended(nil)},
+		{name: "a token that dies first of all is inserted once", given: anOrder +
+			"RPUSH tokens:A now+120000|o5 now+130000|o6\n", call: ended(nil)},
 		{name: "a token that comes too late for its margin", given: anOrder, call: ended(func(e *End) { e.Lifetime = 11 * time.Second })},
-		{name: "a caller learns that the text was sold before", given: anOrder + "ZADD tickets:A 1 1000|r1|x\nSET value:A:" + fingerprint("T") + " other\n", call: ended(answers(false))},
+		{name: "a caller learns that the text was sold before", given: anOrder + "ZADD tickets:A 1 1000|r1|x\nSET value:A:" +
+			fingerprint("T") + " other\n", call: ended(answers(false))},
 		{name: "a text that was sold before", given: anOrder + "SET value:A:" + fingerprint("T") + " other\n", call: ended(nil)},
-		{name: "a solve ends the identity's brake but not its pause", given: anOrder + "HSET brake:A kind failed reason no since now-9 count 8 every 5000 next now+9 paused why resumes 0\n", call: ended(nil)},
-		{name: "an order in flight of an unknown submit is solved", given: strings.Replace(anOrder, "state b", "state u", 1), call: ended(func(e *End) { e.Anyone = true })},
-		{name: "a callback before the task is known", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(func(e *End) { e.Anyone = true })},
+		{name: "a solve ends the identity's brake but not its pause", given: anOrder +
+			"HSET brake:A kind failed reason no since now-9 count 8 every 5000 next now+9 paused why resumes 0\n", call: ended(nil)},
+		{name: "an order in flight of an unknown submit is solved", given: strings.Replace(anOrder, "state b", "state u", 1),
+			call: ended(func(e *End) { e.Anyone = true })},
+		{name: "a callback before the task is known", given: strings.Replace(anOrder, "state b", "state s", 1),
+			call: ended(func(e *End) { e.Anyone = true })},
 		{name: "another owner", given: strings.Replace(anOrder, "owner r1", "owner r2", 1), call: ended(nil)},
 		{name: "an ended order", given: "HSET order:o state e\n", call: ended(nil)},
 		{name: "a bought order fails", given: anOrder, call: ended(how(Failed))},
 		{name: "a timed out order may still cost something", given: anOrder, call: ended(func(e *End) { e.How, e.Costs = Failed, true })},
-		{name: "the eighth failure begins a brake", given: anOrder + "HSET brake:A count 7 kind failed reason old\n", call: ended(how(Failed))},
+		{name: "the eighth failure begins a brake", given: anOrder + "HSET brake:A count 7 kind failed reason old\n",
+			call: ended(how(Failed))},
 		{name: "an order is lost", given: anOrder + "ZADD wants:main 5 B\n", call: ended(how(Lost))},
-		{name: "the submit is refused: nothing was bought", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Refused))},
-		{name: "the third refusal begins a brake", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A count 6 kind refused\nHSET brake:k count 19 kind refused\n", call: ended(how(Refused))},
-		{name: "an unknown order was refused after all", given: strings.Replace(anOrder, "state b", "state u", 1), call: ended(how(Refused))},
+		{name: "the submit is refused: nothing was bought", given: strings.Replace(anOrder, "state b", "state s", 1),
+			call: ended(how(Refused))},
+		{name: "the third refusal begins a brake", given: strings.Replace(anOrder, "state b", "state s", 1) +
+			"HSET brake:A count 6 kind refused\nHSET brake:k count 19 kind refused\n", call: ended(how(Refused))},
+		{name: "an unknown order was refused after all", given: strings.Replace(anOrder, "state b", "state u", 1),
+			call: ended(how(Refused))},
 		{name: "the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Hopeless))},
 		{name: "a poll says that the parameters are refused: the order was bought", given: anOrder, call: ended(how(Hopeless))},
-		{name: "the fifteenth failure, with one in flight", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind refused since now-9000 count 39 every 5000 next now+4000 failures 13\nZADD inflight:A now+9 x\n", call: ended(how(Refused))},
-		{name: "a probe with refused parameters doubles the interval", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1\n", call: ended(how(Hopeless))},
-		{name: "an order placed before the brake doubles nothing", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995\n", call: ended(how(Hopeless))},
-		{name: "the interval has an end", given: strings.Replace(anOrder, "state b", "state s", 1) + "HSET brake:A kind hopeless since now-90000 count 8 every 3000000 next now-1\n", call: ended(how(Hopeless))},
-		{name: "a failure leaves the brake of refused parameters", given: anOrder + "HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(how(Failed))},
+		{name: "the fifteenth failure, with one in flight", given: strings.Replace(anOrder, "state b", "state s", 1) +
+			"HSET brake:A kind refused since now-9000 count 39 every 5000 next now+4000 failures 13\nZADD inflight:A now+9 x\n",
+			call: ended(how(Refused))},
+		{name: "a probe with refused parameters doubles the interval",
+			given: strings.Replace(anOrder, "state b", "state s", 1) +
+				"HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1\n", call: ended(how(Hopeless))},
+		{name: "an order placed before the brake doubles nothing", given: strings.Replace(anOrder, "state b", "state s", 1) +
+			"HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995\n", call: ended(how(Hopeless))},
+		{name: "the interval has an end", given: strings.Replace(anOrder, "state b", "state s", 1) +
+			"HSET brake:A kind hopeless since now-90000 count 8 every 3000000 next now-1\n", call: ended(how(Hopeless))},
+		{name: "a failure leaves the brake of refused parameters", given: anOrder +
+			"HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(how(Failed))},
 		{name: "an order placed before a refusal does not disprove it", given: anOrder +
 			"HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(nil)},
 		{name: "a token of a later order does", given: anOrder +
@@ -376,20 +491,26 @@ var tables = map[string][]row{
 		{name: "so does another failure of a later order", given: anOrder +
 			"HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(how(Failed))},
 		{name: "no slot at the service", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Busy))},
-		{name: "a fault of the account brakes elsewhere", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Fault))},
-		{name: "a refused order gives its price back, on the day of its placing", given: "HSET order:o owner r1 state s placed now-11046000\nHSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
-			o := theOrder()
-			inMoney(10000, 0)(o)
-			return fmt.Sprint(p.End(context.Background(), o, &End{How: Refused}))
-		}},
-		{name: "an order that was not submitted is stopped", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Stopped))},
+		{name: "a fault of the account brakes elsewhere", given: strings.Replace(anOrder, "state b", "state s", 1),
+			call: ended(how(Fault))},
+		{name: "a refused order gives its price back, on the day of its placing",
+			given: "HSET order:o owner r1 state s placed now-11046000\nHSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
+				o := theOrder()
+				inMoney(10000, 0)(o)
+				return fmt.Sprint(p.End(context.Background(), o, &End{How: Refused}))
+			}},
+		{name: "an order that was not submitted is stopped", given: strings.Replace(anOrder, "state b", "state p", 1),
+			call: ended(how(Stopped))},
 		{name: "late: not submitted", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Late))},
 		{name: "late: the submit may have left", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Late))},
-		{name: "the caller of a failed solve learns it", given: anOrder + "ZADD tickets:A 1 1000|r1|x 2 1000|r2|y\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
-		{name: "a caller whom another order serves waits on", given: anOrder + "ZADD tickets:A 1 1000|r1|x\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
+		{name: "the caller of a failed solve learns it", given: anOrder +
+			"ZADD tickets:A 1 1000|r1|x 2 1000|r2|y\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
+		{name: "a caller whom another order serves waits on", given: anOrder +
+			"ZADD tickets:A 1 1000|r1|x\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
 		{name: "a compared provider solves its first order", given: anOrder, call: ended(compared), twice: true},
 		{name: "sums fade with later outcomes and with the time", given: anOrder + someSums, call: ended(how(Failed), compared)},
-		{name: "sums do not grow if Redis' clock went back", given: anOrder + "HSET outcomes:main:turnstile at now+9000 recent 7\n", call: ended(how(Lost), compared)},
+		{name: "sums do not grow if Redis' clock went back", given: anOrder +
+			"HSET outcomes:main:turnstile at now+9000 recent 7\n", call: ended(how(Lost), compared)},
 		{name: "a late token is a solved order", given: anOrder, call: ended(compared, func(e *End) { e.Lifetime = 11 * time.Second })},
 		{name: "a compared provider is avoided after it refused the parameters", given: anOrder, call: ended(how(Hopeless), compared)},
 		{name: "while another provider is left, this is no brake, and no caller learns it",
@@ -402,56 +523,79 @@ var tables = map[string][]row{
 			call: ended(how(Hopeless), compared, oneOther)},
 		{name: "an avoidance that is over does not count", given: anOrder + "HSET brake:A avoid:other now-9 avoid:main now-9\n",
 			call: ended(how(Hopeless), compared, oneOther)},
-		{name: "so is one whose orders begin a brake", given: anOrder + "HSET brake:A count 7 kind failed\n", call: ended(how(Failed), compared)},
+		{name: "so is one whose orders begin a brake", given: anOrder + "HSET brake:A count 7 kind failed\n",
+			call: ended(how(Failed), compared)},
 		{name: "no slot: a second later the next order", given: anOrder, call: ended(how(Busy))},
-		{name: "no slot hides no fault of the account", given: anOrder + "HSET brake:k kind account reason money since now-9 every 60000 next now+60000\n", call: ended(how(Busy))},
-		{name: "a busy provider is not compared", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Busy), compared)},
-		{name: "nor is a fault of the account", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Fault), compared)},
-		{name: "nor an order that was not submitted", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Stopped), compared)},
-		{name: "all callers learn that the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1) + "ZADD tickets:A 1 1000|r1|x 2 1000||y\nZADD inflight:A now+9 other\n", call: ended(how(Hopeless), answers(true))},
+		{name: "no slot hides no fault of the account", given: anOrder +
+			"HSET brake:k kind account reason money since now-9 every 60000 next now+60000\n", call: ended(how(Busy))},
+		{name: "a busy provider is not compared", given: strings.Replace(anOrder, "state b", "state s", 1),
+			call: ended(how(Busy), compared)},
+		{name: "nor is a fault of the account", given: strings.Replace(anOrder, "state b", "state s", 1),
+			call: ended(how(Fault), compared)},
+		{name: "nor an order that was not submitted", given: strings.Replace(anOrder, "state b", "state p", 1),
+			call: ended(how(Stopped), compared)},
+		{name: "all callers learn that the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1) +
+			"ZADD tickets:A 1 1000|r1|x 2 1000||y\nZADD inflight:A now+9 other\n", call: ended(how(Hopeless), answers(true))},
 	},
 	"outbox": {
 		{name: "the oldest rows are read", given: twoRows + oneRow, call: read(2)},
 		{name: "each stream gets half", given: twoRows + oneRow + aHandout, call: read(2)},
 		{name: "one stream gets what the other leaves", given: twoRows + aHandout, call: read(9)},
-		{name: "a token was shared", call: func(p *Pool) any { return p.Shared(context.Background(), &Token{Order: "o", Source: "shared"}, "{}") }},
+		{name: "a token was shared", call: func(p *Pool) any {
+			return p.Shared(context.Background(), &Token{Order: "o", Source: "shared"}, "{}")
+		}},
 		{name: "a token was bought for the first of those who share it", call: func(p *Pool) any {
 			return p.Shared(context.Background(), &Token{Order: "o", Source: "solve", Price: 5}, "{}")
 		}},
-		{name: "the first of those who share a token got it from the stock", call: func(p *Pool) any { return p.Shared(context.Background(), &Token{Order: "o", Source: FromPool}, "{}") }},
+		{name: "the first of those who share a token got it from the stock",
+			call: func(p *Pool) any { return p.Shared(context.Background(), &Token{Order: "o", Source: FromPool}, "{}") }},
 		{name: "the sender reads them again", given: twoRows, call: read(2), twice: true},
 		{name: "another replica is sending", given: twoRows + "SET sender r2\n", call: read(2)},
 		{name: "nothing waits", call: read(2)},
-		{name: "rows are done", given: twoRows + oneRow + aHandout + "SET sender r1\n", call: sent("ends 1-1", "ends 1-2", "handouts 1-9"), twice: true},
+		{name: "rows are done", given: twoRows + oneRow + aHandout + "SET sender r1\n",
+			call: sent("ends 1-1", "ends 1-2", "handouts 1-9"), twice: true},
 		{name: "rows are done too late", given: twoRows + "SET sender r2\n", call: sent("ends 1-1")},
 		{name: "nothing could be sent", given: twoRows + "SET sender r1\n", call: sent()},
-		{name: "what waits and what found no room", given: twoRows + aHandout + "HSET outbox:dropped ends 7 handouts 1\n", call: func(p *Pool) any {
-			totals, err := p.Totals(context.Background())
-			return fmt.Sprint(totals.Rows, totals.DroppedRows, err)
-		}},
+		{name: "what waits and what found no room", given: twoRows + aHandout + "HSET outbox:dropped ends 7 handouts 1\n",
+			call: func(p *Pool) any {
+				totals, err := p.Totals(context.Background())
+				return fmt.Sprint(totals.Rows, totals.DroppedRows, err)
+			}},
 	},
 	"beat": {
-		{name: "the first beat judges nobody", given: "ZADD replicas now-6000 dead\nZREM replicas r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n", call: beaten},
-		{name: "a replica takes over the orders of a dead one", given: "ZADD replicas now-6000 dead now-1000 r1\nSADD owned:dead o1 o2 o3\nHSET order:o1 owner dead state b\nHSET order:o3 state e\nSADD owned:r1 o9\n", call: beaten},
-		{name: "a replica that was away judges nobody", given: "ZADD replicas now-6000 dead now-4000 r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n", call: beaten},
+		{name: "the first beat judges nobody",
+			given: "ZADD replicas now-6000 dead\nZREM replicas r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n", call: beaten},
+		{name: "a replica takes over the orders of a dead one",
+			given: "ZADD replicas now-6000 dead now-1000 r1\nSADD owned:dead o1 o2 o3\nHSET order:o1 owner dead state b\nHSET order:o3 state e\nSADD owned:r1 o9\n", call: beaten},
+		{name: "a replica that was away judges nobody",
+			given: "ZADD replicas now-6000 dead now-4000 r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n", call: beaten},
 		{name: "orders past their deadline", given: "ZADD deadlines now-5 o1 now-0 o2 now+1 o3\n", call: beaten},
 	},
 	"brake": {
 		{name: "a fault of the account", call: braked(BrakeAccount, time.Second)},
-		{name: "the same fault keeps its start", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(BrakeAccount, time.Second)},
+		{name: "the same fault keeps its start", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n",
+			call: braked(BrakeAccount, time.Second)},
 		{name: "another call has proved the account since", given: "HSET brake:k up now-500\n", call: braked(BrakeAccount, time.Second)},
 		{name: "a mark in the future is void", given: "HSET brake:k up now+500\n", call: braked(BrakeAccount, time.Second)},
-		{name: "an outage leaves a fault of the account", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(BrakeOutage, 0)},
-		{name: "so does a service without a slot", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(string(Busy), 0)},
-		{name: "a proof ends the brake and wakes who waits", given: "HSET brake:k kind account since now-9000 every 5000 next now+1\n", call: lifted(time.Second)},
-		{name: "a proof from before the fault", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: lifted(time.Second)},
-		{name: "a probe", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: func(p *Pool) any { return p.Retry(context.Background(), "k", "main") }},
-		{name: "no probe is needed", given: "HSET brake:k up 5\n", call: func(p *Pool) any { return p.Retry(context.Background(), "k", "main") }},
+		{name: "an outage leaves a fault of the account",
+			given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(BrakeOutage, 0)},
+		{name: "so does a service without a slot", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n",
+			call: braked(string(Busy), 0)},
+		{name: "a proof ends the brake and wakes who waits",
+			given: "HSET brake:k kind account since now-9000 every 5000 next now+1\n", call: lifted(time.Second)},
+		{name: "a proof from before the fault", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n",
+			call: lifted(time.Second)},
+		{name: "a probe", given: "HSET brake:k kind account since now-900 every 5000 next now+1\n",
+			call: func(p *Pool) any { return p.Retry(context.Background(), "k", "main") }},
+		{name: "no probe is needed", given: "HSET brake:k up 5\n",
+			call: func(p *Pool) any { return p.Retry(context.Background(), "k", "main") }},
 	},
 	"controls": {
-		{name: "a pause with an end", given: "HSET brake:A count 3\nPEXPIRE brake:A 5000\n", call: func(p *Pool) any { return p.Pause(context.Background(), "A", "works", time.Minute) }},
+		{name: "a pause with an end", given: "HSET brake:A count 3\nPEXPIRE brake:A 5000\n",
+			call: func(p *Pool) any { return p.Pause(context.Background(), "A", "works", time.Minute) }},
 		{name: "a pause without an end", call: func(p *Pool) any { return p.Pause(context.Background(), "A", " ", 0) }},
-		{name: "resume", given: "HSET brake:A paused works resumes 0 next now+9999 since now-5 every 60000\n", call: func(p *Pool) any { return fmt.Sprint(p.Resume(context.Background(), "A")) }},
+		{name: "resume", given: "HSET brake:A paused works resumes 0 next now+9999 since now-5 every 60000\n",
+			call: func(p *Pool) any { return fmt.Sprint(p.Resume(context.Background(), "A")) }},
 		{name: "flush", given: twoTokens, call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
 		{name: "flush of nothing", call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
 		{name: "a report", given: "SET sale:o A|main|7|now-5000|\nPEXPIRE sale:o 99000\n", call: reported(true, "n"), twice: true},
@@ -462,7 +606,8 @@ var tables = map[string][]row{
 		{name: "a report with another outcome", given: "SET sale:o A|main|7|now-5000||" + saidGood + "\n", call: reported(false, "n")},
 		{name: "a report of another caller", given: "SET sale:o A|main|7|now-5000||1other\n", call: reported(true, "n")},
 		{name: "an unknown token", call: reported(true, "n")},
-		{name: "a report on a compared provider", given: "SET sale:o A|main|7|now-5000|turnstile\n" + someSums, call: reported(false, "n"), twice: true},
+		{name: "a report on a compared provider", given: "SET sale:o A|main|7|now-5000|turnstile\n" + someSums,
+			call: reported(false, "n"), twice: true},
 	},
 }
 
@@ -512,7 +657,8 @@ var aTask = "HSET record:c nonce n caller qa id A type turnstile made now-7000\n
 
 func added(nonce string) func(p *Pool) any {
 	return func(p *Pool) any {
-		return fmt.Sprint(p.AddTask(context.Background(), &Task{Name: "c", Caller: "qa", ID: "A", Type: captcha.Turnstile, Facts: "{}"}, nonce, 2))
+		return fmt.Sprint(p.AddTask(context.Background(),
+			&Task{Name: "c", Caller: "qa", ID: "A", Type: captcha.Turnstile, Facts: "{}"}, nonce, 2))
 	}
 }
 
@@ -695,8 +841,8 @@ const days = "490923|20|0|0|2|0|0|0|0|0|500,490922|15|0|0|2|0|0|0|0|0|500,490900
 
 func shown(list []Period) (text string) {
 	for _, period := range list {
-		text += fmt.Sprintf("[%s %d hits %d waited %d missed %d left %d bought, spent %d]", period.At.Format(time.DateTime), period.Hits, period.Waited, period.Missed,
-			period.Left, period.Bought, period.Spent)
+		text += fmt.Sprintf("[%s %d hits %d waited %d missed %d left %d bought, spent %d]", period.At.Format(time.DateTime),
+			period.Hits, period.Waited, period.Missed, period.Left, period.Bought, period.Spent)
 	}
 	return text
 }

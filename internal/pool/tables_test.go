@@ -95,7 +95,8 @@ func play(t *testing.T, r row) string {
 	defer func() { _ = ear.Close() }()
 	messages := ear.Channel()
 	now := time.Now()
-	db.ZAdd(ctx, p.key("replicas"), redis.Z{Score: float64(now.UnixMilli()), Member: "r1"}, redis.Z{Score: float64(now.UnixMilli()), Member: "r2"})
+	db.ZAdd(ctx, p.key("replicas"), redis.Z{Score: float64(now.UnixMilli()), Member: "r1"},
+		redis.Z{Score: float64(now.UnixMilli()), Member: "r2"})
 	for line := range strings.Lines(r.given) {
 		var words []any
 		for i, word := range strings.Fields(line) {

@@ -380,7 +380,8 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 
 // keyBudget returns the error for a caller whose budget is used up.
 func keyBudget(c *Call, spent string, opens time.Duration) error {
-	return &FailedError{Obstacle: ReasonBudget, Until: time.Now().Add(opens), Reason: UsedUp("the budget of this key", spent), Key: c.Budget.Scope, Spent: spent}
+	return &FailedError{Obstacle: ReasonBudget, Until: time.Now().Add(opens),
+		Reason: UsedUp("the budget of this key", spent), Key: c.Budget.Scope, Spent: spent}
 }
 
 // Affords returns the error that a take would return because the caller's budget is used up; nil = it is not.

@@ -83,7 +83,8 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 			_, stop := runNews(t, db)
 			testkit.Within(t, postgrestest.Patience, "the first call", func() bool { return selectOne(t.Context(), db) == nil })
 			c.Begin()
-			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), `"postgres does not serve"`) })
+			testkit.Within(t, postgrestest.Patience, "logged",
+				func() bool { return strings.Contains(l.String(), `"postgres does not serve"`) })
 			testkit.InASecond(t, func() {
 				var group sync.WaitGroup
 				for range 50 {

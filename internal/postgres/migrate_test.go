@@ -41,14 +41,16 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 		_, err := tx.Exec(ctx, "delete from captcha_history")
 		return err
 	})
-	if !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "the table captcha_history does not exist: poold history init makes it") {
+	if !errors.Is(err, ErrDown) ||
+		!strings.Contains(err.Error(), "the table captcha_history does not exist: poold history init makes it") {
 		t.Errorf("calling: %v", err)
 	}
 	if err := db.Migrate(t.Context()); err != nil {
 		t.Errorf("migrating: %v", err)
 	}
 	testkit.Equal(t, "the schema", server.SQL(t, address, shape), whole)
-	if rows, got := server.SQL(t, address, "select n from captcha_days"), versions(t, server, address); rows != "5" || got != allVersions {
+	if rows, got := server.SQL(t, address, "select n from captcha_days"), versions(t, server, address); rows != "5" ||
+		got != allVersions {
 		t.Errorf("the row of another table: %q, applied %q", rows, got)
 	}
 }

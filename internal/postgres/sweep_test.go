@@ -22,7 +22,8 @@ func TestSweepLogsEachErrorOnce(t *testing.T) {
 			err   error
 			lines int // number of log lines so far
 		}{
-			{nil, 0}, {full, 1}, {full, 1}, {nil, 1}, {full, 2}, {right, 3}, {right, 3}, {away, 3}, {right, 4}, {noTable("captcha_history"), 5}, {nil, 5},
+			{nil, 0}, {full, 1}, {full, 1}, {nil, 1}, {full, 2}, {right, 3}, {right, 3}, {away, 3}, {right, 4},
+			{noTable("captcha_history"), 5}, {nil, 5},
 		}
 		l := &testkit.Log{}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -35,7 +36,8 @@ func TestSweepLogsEachErrorOnce(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if lines := strings.Count(l.String(), "\n"); n.Load() != int64(i+1) || lines != step.lines {
-				t.Errorf("after sweep %d (%v): %d sweeps and %d lines, want %d lines:\n%s", i+1, step.err, n.Load(), lines, step.lines, l.String())
+				t.Errorf("after sweep %d (%v): %d sweeps and %d lines, want %d lines:\n%s", i+1, step.err, n.Load(), lines,
+					step.lines, l.String())
 			}
 		}
 		if !strings.Contains(l.String(), "the table captcha_history does not exist") {

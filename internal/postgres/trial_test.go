@@ -28,7 +28,8 @@ func testTry(t *testing.T, server *postgrestest.Server) {
 		{"no right to delete", `grant select, insert, update, delete on all tables in schema public to guest_try;
 			revoke delete on captcha_days from guest_try`, guest, "", ErrDown, "the user lacks a right on the table captcha_days"},
 		{"all rights", "grant delete on captcha_days to guest_try", guest, ", tables ready", nil, ""},
-		{"an earlier version", fmt.Sprint("delete from poold_schema where version_id = ", newest), address, "; the next start brings its tables up to date", nil, ""},
+		{"an earlier version", fmt.Sprint("delete from poold_schema where version_id = ", newest), address,
+			"; the next start brings its tables up to date", nil, ""},
 		{"an earlier version, no right", "", guest, "", ErrDown, "the user lacks the right to make tables"},
 		{"a dropped table", "migrate; drop table captcha_history", address, "", ErrDown, "the table captcha_history does not exist"},
 		{"a newer version", "insert into poold_schema (version_id, is_applied) values (99, true)", address, "", ErrNewer, "version 99"},

@@ -70,11 +70,13 @@ func TestCallbackForms(t *testing.T) {
 		{"JSON after a mark", "", "\ufeff{\"id\":5,\"code\":\"" + token + `"}`, "5", ""},
 		{"JSON over a query", "code=ERROR_X&id=7", `{"id":5,"code":"` + token + `"}`, "5", ""},
 		{"a result", "",
-			`{"errorId":0,"status":"ready","taskId":77,"solution":{"gRecaptchaResponse":"` + token + `","userAgent":"` + ua + `"},"cost":"0.002"}`, "77", ua},
+			`{"errorId":0,"status":"ready","taskId":77,"solution":{"gRecaptchaResponse":"` + token + `","userAgent":"` + ua +
+				`"},"cost":"0.002"}`, "77", ua},
 		{"a result in text", "",
 			`{"errorId":"0","errorCode":"","status":"ready","taskId":"6a2f41a3","solution":{"token":"` + token + `"}}`, "6a2f41a3", ""},
 		{"a result with both names", "",
-			`{"taskId":7,"solution":{"token":"` + token + `","gRecaptchaResponse":"` + token + `","respKey":{"a":[1]}},"userAgent":7}`, "7", ""},
+			`{"taskId":7,"solution":{"token":"` + token + `","gRecaptchaResponse":"` + token +
+				`","respKey":{"a":[1]}},"userAgent":7}`, "7", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c, err := ReadCallback(valuesOf(t, row.query), []byte(row.body))
@@ -166,7 +168,8 @@ func TestCallbackOfEachType(t *testing.T) {
 	}{
 		{captcha.GeeTest, "id=5&code=" + url.QueryEscape(list), "", list},
 		{captcha.GeeTest, "", "id=5&code=" + url.QueryEscape(object), object},
-		{captcha.GeeTest, "", `{"taskId":5,"status":"ready","solution":{ "challenge":"c", "validate":"v", "seccode":"s" }}`, `{"challenge":"c","validate":"v","seccode":"s"}`},
+		{captcha.GeeTest, "", `{"taskId":5,"status":"ready","solution":{ "challenge":"c", "validate":"v", "seccode":"s" }}`,
+			`{"challenge":"c","validate":"v","seccode":"s"}`},
 		{captcha.GeeTestV4, "id=5", `{"taskId":5,"errorId":0,"status":"ready","solution":` + v4 + `}`, v4},
 		{captcha.GeeTest, "", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v"}}`, unreadableVerdict},
 		{captcha.GeeTest, "", `{"taskId":5,"status":"ready","solution":` + v4 + `}`, "(not of the type)"},

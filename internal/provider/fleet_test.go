@@ -64,7 +64,8 @@ func (nobody) Ended(purchase.Purchase) {}
 func (nobody) Count(_, _, _ string)    {}
 
 // newFleet starts n replicas with the given targets.
-func newFleet(t *testing.T, n int, api targets.Protocol, profile string, options simulatedtest.Options, list ...targets.Target) *fleet {
+func newFleet(t *testing.T, n int, api targets.Protocol, profile string, options simulatedtest.Options,
+	list ...targets.Target) *fleet {
 	t.Helper()
 	options.Key, options.Seed = "key", 1
 	if options.Median == 0 {
@@ -89,7 +90,8 @@ func (f *fleet) start(list ...targets.Target) *replica {
 	}, f, func(string, string) {})
 	db, _ := f.redis.Client(redis.Options{})
 	r := &replica{}
-	r.pool = pool.New(pool.Config{DB: db, Takes: db, Prefix: "test", Replica: strings.Repeat("r", 1+len(f.all)), Log: quiet, Changed: func(id captcha.ID) { r.manager.Changed(id) }})
+	r.pool = pool.New(pool.Config{DB: db, Takes: db, Prefix: "test", Replica: strings.Repeat("r", 1+len(f.all)),
+		Log: quiet, Changed: func(id captcha.ID) { r.manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "no letters", Observer: nobody{}, Log: quiet})
 	price := func(captcha.Type) float64 { return 0.001 }
 	r.buyer.SetProviders([]purchase.Entry{{Provider: client, Account: "k", Concurrency: 50, Price: price}})

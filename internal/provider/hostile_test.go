@@ -37,10 +37,11 @@ type dialect struct {
 
 func dialects() []dialect {
 	return []dialect{
-		{targets.ProtocolInPHP, captchaAI, `{"status":1,"request":"5"}`, `"status":1`, func(code string) string { return `{"status":0,"request":"` + code + `"}` }},
+		{targets.ProtocolInPHP, captchaAI, `{"status":1,"request":"5"}`, `"status":1`,
+			func(code string) string { return `{"status":0,"request":"` + code + `"}` }},
 		{
-			targets.ProtocolCreateTask, other, `{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
-			`"errorId":0,"status":"ready"`,
+			targets.ProtocolCreateTask, other,
+			`{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`, `"errorId":0,"status":"ready"`,
 			func(code string) string { return `{"errorId":1,"errorCode":"` + code + `"}` },
 		},
 	}
@@ -115,22 +116,26 @@ func hostileAnswers(d dialect) []hostile {
 		{"429", answering(429, "slow down"), "http_429", Capacity, false, 0, false},
 		{"429 that sells", answering(429, d.sold), "http_429", Capacity, false, 0, false},
 		{"429 with a code", answering(429, d.refused("ERROR_NEVER_HEARD_OF")), "ERROR_NEVER_HEARD_OF", Capacity, false, 0, false},
-		{"429 with a task's code", answering(429, d.refused("ERROR_CAPTCHA_UNSOLVABLE")), "ERROR_CAPTCHA_UNSOLVABLE", Capacity, false, 0, false},
-		{"429 with an account's code", answering(429, d.refused("ERROR_KEY_DOES_NOT_EXIST")), "ERROR_KEY_DOES_NOT_EXIST", Account, false, 0, false},
+		{"429 with a task's code", answering(429, d.refused("ERROR_CAPTCHA_UNSOLVABLE")), "ERROR_CAPTCHA_UNSOLVABLE",
+			Capacity, false, 0, false},
+		{"429 with an account's code", answering(429, d.refused("ERROR_KEY_DOES_NOT_EXIST")), "ERROR_KEY_DOES_NOT_EXIST",
+			Account, false, 0, false},
 	}
 	if d.api == targets.ProtocolInPHP {
-		rows = append(rows, hostile{"402 in plain text", answering(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY", Account, false, 0, false})
+		rows = append(rows, hostile{"402 in plain text", answering(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY",
+			Account, false, 0, false})
 	}
 	// These are answers with wrong types, and answers of the other protocol.
 	for name, body := range map[string]string{
 		"a list": "[" + d.sold + "]", "a number": "7", "a text": `"5"`, "null": "null", "true": "true", "an empty object": "{}",
-		"objects":        `{"status":{},"request":{},"errorId":{},"errorCode":{},"taskId":{},"solution":{}}`,
-		"lists":          `{` + d.granted + `,"request":["5"],"taskId":["5"],"solution":[{"token":"5"}]}`,
-		"truth":          `{` + d.granted + `,"request":true,"taskId":true,"solution":true}`,
-		"numbers":        `{` + d.granted + `,"request":5.5,"taskId":5.5,"solution":{"token":5.5,"gRecaptchaResponse":5.5}}`,
-		"a control":      `{` + d.granted + `,"request":"5\u0000","taskId":"5\n","solution":{"token":"5\u0000"}}`,
-		"nothing in it":  `{` + d.granted + `,"request":"","taskId":"","solution":{"token":""}}`,
-		"another tongue": map[targets.Protocol]string{targets.ProtocolInPHP: dialects()[1].sold, targets.ProtocolCreateTask: dialects()[0].sold}[d.api],
+		"objects":       `{"status":{},"request":{},"errorId":{},"errorCode":{},"taskId":{},"solution":{}}`,
+		"lists":         `{` + d.granted + `,"request":["5"],"taskId":["5"],"solution":[{"token":"5"}]}`,
+		"truth":         `{` + d.granted + `,"request":true,"taskId":true,"solution":true}`,
+		"numbers":       `{` + d.granted + `,"request":5.5,"taskId":5.5,"solution":{"token":5.5,"gRecaptchaResponse":5.5}}`,
+		"a control":     `{` + d.granted + `,"request":"5\u0000","taskId":"5\n","solution":{"token":"5\u0000"}}`,
+		"nothing in it": `{` + d.granted + `,"request":"","taskId":"","solution":{"token":""}}`,
+		"another tongue": map[targets.Protocol]string{targets.ProtocolInPHP: dialects()[1].sold,
+			targets.ProtocolCreateTask: dialects()[0].sold}[d.api],
 	} {
 		granted := d.api == targets.ProtocolCreateTask && strings.Contains(body, d.granted+`,"request"`)
 		rows = append(rows, hostile{name, answering(200, body), "odd", Capacity, true, 0, granted})
@@ -200,7 +205,8 @@ func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
 func TestAnAnswerIsBounded(t *testing.T) {
 	for _, d := range dialects() {
 		for size, code := range map[int]string{65536: "", 65537: "too_large"} {
-			c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: d.profile}, answering(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
+			c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: d.profile},
+				answering(200, d.sold+strings.Repeat(" ", size-len(d.sold))))
 			for action, err := range map[string]error{submit: submitOne(t, c), poll: pollOne(t, c)} {
 				if code == "" && err != nil || code != "" && faultOf(t, err).Code != code {
 					t.Errorf("%s, %s of %d bytes: %v, want %q", d.api, action, size, err, code)

@@ -133,7 +133,8 @@ func TestPollReplies(t *testing.T) {
 		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","userAgent":"Mozilla/5.0 (Z)"}`, "03AF", "Mozilla/5.0 (Z)"},
 		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":7}`, "03AF", ""},
 		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"a\nb"}`, "03AF", ""},
-		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 16<<10+1) + `"}`, "03AF", ""},
+		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 16<<10+1) +
+			`"}`, "03AF", ""},
 		{targets.ProtocolInPHP, captchaAI, v2, `{"status":1,"request":"03AF","result":"another"}`, "03AF", ""},
 		{targets.ProtocolInPHP, captchaAI, ent, `{"status":1,"result":"03ENT","user_agent":"U"}`, "03ENT", "U"},
 		{targets.ProtocolInPHP, captchaAI, ent, `{"status":1,"request":"OK","result":"03ENT"}`, "03ENT", ""},
@@ -154,23 +155,38 @@ func TestPollReplies(t *testing.T) {
 		{targets.ProtocolInPHP, captchaAI, v2, `OK|`, capacity, ""},
 		{targets.ProtocolInPHP, captchaAI, v2, `<html>`, capacity, ""},
 
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","userAgent":"U"}}`, "03AF", "U"},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV3}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","token":"other"}}`, "03AF", ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.HCaptcha}, `{"errorId":0,"status":"ready","solution":{"token":"P1_x"}}`, "P1_x", ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.Turnstile}, `{"errorId":0,"status":"ready","solution":{"token":"0.x","gRecaptchaResponse":"other"}}`, "0.x", ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.Turnstile}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"0.x"}}`, "0.x", ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"processing"}`, notReady, ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"idle","solution":{}}`, notReady, ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, notReady, ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":12,"errorCode":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"failed"}`, "status failed", ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready"}`, capacity, ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":"03AF"}`, Unreadable, ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":7}}`, Unreadable, ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solution":{"text":"x"}}`, Unreadable, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","userAgent":"U"}}`, "03AF", "U"},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV3},
+			`{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"03AF","token":"other"}}`, "03AF", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.HCaptcha},
+			`{"errorId":0,"status":"ready","solution":{"token":"P1_x"}}`, "P1_x", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.Turnstile},
+			`{"errorId":0,"status":"ready","solution":{"token":"0.x","gRecaptchaResponse":"other"}}`, "0.x", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.Turnstile},
+			`{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"0.x"}}`, "0.x", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":0,"status":"processing"}`, notReady, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":0,"status":"idle","solution":{}}`, notReady, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`, notReady, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":12,"errorCode":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":0,"status":"failed"}`, "status failed", ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":0,"status":"ready"}`, capacity, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":0,"status":"ready","solution":"03AF"}`, Unreadable, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":7}}`, Unreadable, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":0,"status":"ready","solution":{"text":"x"}}`, Unreadable, ""},
 		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":7}`, capacity, ""},
 		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0}`, capacity, ""},
-		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2}, `{"errorId":0,"status":"ready","solu`, capacity, ""},
+		{targets.ProtocolCreateTask, twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2},
+			`{"errorId":0,"status":"ready","solu`, capacity, ""},
 	} {
 		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Service: row.profile})
 		says(http.StatusOK, row.reply)
@@ -214,7 +230,8 @@ func checkAnswer(t *testing.T, p protocol, q query, reply []byte, longest int) {
 // checkSolution does the same as checkAnswer, for a poll of a task of the given type.
 func checkSolution(t *testing.T, p protocol, reply []byte, kind captcha.Type) {
 	t.Helper()
-	if a, granted := checkForm(t, p, query{action: poll, identity: captcha.Identity{Type: kind}}, reply); granted && !IsAnswer(kind, a.text) {
+	if a, granted := checkForm(t, p, query{action: poll, identity: captcha.Identity{Type: kind}}, reply); granted &&
+		!IsAnswer(kind, a.text) {
 		t.Fatalf("granted %q to %s", a.text, kind)
 	}
 }

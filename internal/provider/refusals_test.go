@@ -39,9 +39,12 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 					continue
 				}
 				for name, fault := range map[string]simulatedtest.Fault{
-					"a refusal": {Kind: simulatedtest.Code, Code: "ERROR_CAPTCHA_UNSOLVABLE"}, "unknown code": {Kind: simulatedtest.Code, Code: "ERROR_OF_TOMORROW"},
-					"parameters": {Kind: simulatedtest.Code, Code: "ERROR_WRONG_GOOGLEKEY"}, "account": {Kind: simulatedtest.Code, Code: "IP_BANNED"},
-					"html": {Kind: simulatedtest.HTML}, "empty": {}, "4xx": {Kind: simulatedtest.Status, Status: http.StatusNotFound}, "5xx": {Kind: simulatedtest.Status, Status: http.StatusBadGateway},
+					"a refusal":    {Kind: simulatedtest.Code, Code: "ERROR_CAPTCHA_UNSOLVABLE"},
+					"unknown code": {Kind: simulatedtest.Code, Code: "ERROR_OF_TOMORROW"},
+					"parameters":   {Kind: simulatedtest.Code, Code: "ERROR_WRONG_GOOGLEKEY"},
+					"account":      {Kind: simulatedtest.Code, Code: "IP_BANNED"}, "html": {Kind: simulatedtest.HTML}, "empty": {},
+					"4xx": {Kind: simulatedtest.Status, Status: http.StatusNotFound},
+					"5xx": {Kind: simulatedtest.Status, Status: http.StatusBadGateway},
 				} {
 					checkBound(t, s.api, s.profile, name, fault, n, adaptive)
 				}

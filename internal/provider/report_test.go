@@ -38,7 +38,8 @@ func TestReportCalls(t *testing.T) {
 	} {
 		for verdict, want := range map[bool]string{true: row.good, false: row.bad} {
 			var got []received
-			c, j := newServedClient(t, targets.Provider{Service: row.profile, Protocol: row.api}, recorder(t, &got, `{"status":1,"request":"OK_REPORT_RECORDED"}`))
+			c, j := newServedClient(t, targets.Provider{Service: row.profile, Protocol: row.api},
+				recorder(t, &got, `{"status":1,"request":"OK_REPORT_RECORDED"}`))
 			err := c.Report(context.Background(), "77", row.kind, verdict)
 			if want == none {
 				if !errors.Is(err, ErrNoReport) || len(got) != 0 {
@@ -51,7 +52,8 @@ func TestReportCalls(t *testing.T) {
 			}
 			if row.api == targets.ProtocolInPHP {
 				fields, _ := url.ParseQuery(got[0].body)
-				if !reflect.DeepEqual(fields, url.Values{"key": {canary}, "json": {"1"}, "action": {want}, "id": {"77"}}) || got[0].uri != "/res.php" {
+				if !reflect.DeepEqual(fields, url.Values{"key": {canary}, "json": {"1"}, "action": {want}, "id": {"77"}}) ||
+					got[0].uri != "/res.php" {
 					t.Errorf("%+v sends %s %v", row, got[0].uri, fields)
 				}
 				continue

@@ -86,7 +86,8 @@ func TestACallThatWasNotSentBuysNothing(t *testing.T) {
 			transport.TLSClientConfig.InsecureSkipVerify = true
 		}
 		e := faultOf(t, submitOne(t, c))
-		if e.Class != Capacity || e.Unknown || e.Code != "unreachable" || e.Err == nil || e.Delay < time.Second || e.Delay > 5*time.Second {
+		if e.Class != Capacity || e.Unknown || e.Code != "unreachable" || e.Err == nil || e.Delay < time.Second ||
+			e.Delay > 5*time.Second {
 			t.Errorf("%s: %v (unknown %v) after %v", name, e, e.Unknown, e.Delay)
 		}
 		testkit.Equal(t, name+": observed", j.last(), "submit transport")

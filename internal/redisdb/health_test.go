@@ -43,7 +43,8 @@ func TestOutagesOfAServerThatServed(t *testing.T) {
 			bubble.SetDown(true)
 			time.Sleep(10 * time.Second)
 			h := db.Health()
-			if since := time.Since(h.Since); h.Up || !strings.HasPrefix(h.Reason, reasonClosed+" (") || since < 8*time.Second || since > 10*time.Second {
+			if since := time.Since(h.Since); h.Up || !strings.HasPrefix(h.Reason, reasonClosed+" (") || since < 8*time.Second ||
+				since > 10*time.Second {
 				t.Errorf("outage %d: %+v", outage, h)
 			}
 			closed.Store(false)
@@ -96,7 +97,8 @@ func TestAPartOfAClusterHangs(t *testing.T) {
 		}
 	}
 	healthy := func() bool { return there[true].Health().Reason == "" && there[false].Health().Reason == "" }
-	testkit.Within(t, 20*time.Second, "all is well", func() bool { return healthy() && there[true].Health().Up && there[false].Health().Up })
+	testkit.Within(t, 20*time.Second, "all is well",
+		func() bool { return healthy() && there[true].Health().Up && there[false].Health().Up })
 	testkit.NoError(t, nodes[0].Process.Signal(syscall.SIGSTOP))
 	t.Cleanup(func() { _ = nodes[0].Process.Signal(syscall.SIGCONT) })
 	testkit.Within(t, 20*time.Second, "the fault is known", func() bool {
@@ -106,5 +108,6 @@ func TestAPartOfAClusterHangs(t *testing.T) {
 		t.Errorf("%+v, %+v", there[true].Health(), there[false].Health())
 	}
 	_ = nodes[0].Process.Signal(syscall.SIGCONT)
-	testkit.Within(t, 20*time.Second, "all is well again", func() bool { return healthy() && there[true].Health().Up && there[true].Away() == nil })
+	testkit.Within(t, 20*time.Second, "all is well again",
+		func() bool { return healthy() && there[true].Health().Up && there[true].Away() == nil })
 }

@@ -36,27 +36,37 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 		fault           error // fault of the dial; nil = no injected fault
 		reason, where   string
 	}{
-		"wrong password":  {"redis://:" + password + "@" + locked, "", nil, "redis refuses the user or its password", locked},
-		"no password":     {"redis://" + locked, "", nil, "redis requires a password", locked},
-		"no sentinel":     {"redis://" + locked, "main", nil, "the address in redis.url is not a sentinel", "sentinels " + locked},
-		"wrong master":    {"redis://" + liar, "main", nil, "redis is read-only: this is a replica", "sentinels " + liar},
-		"nobody there":    {"redis://:" + password + "@127.0.0.1:1", "", nil, "redis refuses the connection: nothing listens there", "127.0.0.1:1"},
-		"no socket":       {"unix://:" + password + "@/no/such.sock", "", nil, "redis' socket does not exist", "/no/such.sock"},
-		"locked socket":   {at, "", of(syscall.EACCES), "the user of poold may not open redis' socket", ""},
-		"no such host":    {at, "", of(&net.DNSError{Err: "no such host", IsNotFound: true}), "DNS does not know the name of redis' host", ""},
-		"no DNS":          {at, "", of(&net.DNSError{Err: "i/o timeout", IsTimeout: true}), "DNS does not answer for the name of redis' host", ""},
-		"no route":        {at, "", of(syscall.EHOSTUNREACH), "there is no route to redis", ""},
-		"signer":          {secure, "", untrusted(x509.UnknownAuthorityError{}), badCertificate + "poold does not trust its issuer (redis.tls.ca)", ""},
-		"other host":      {secure, "", untrusted(x509.HostnameError{Certificate: new(x509.Certificate)}), badCertificate + "it is for another host", ""},
-		"too old":         {secure, "", untrusted(x509.CertificateInvalidError{Reason: x509.Expired}), badCertificate + "it has expired, or is not valid yet", ""},
-		"no TLS":          {secure, "", tls.RecordHeaderError{}, "redis speaks no TLS there: name its port for TLS, or begin with redis://", ""},
-		"client's":        {secure, "", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, "redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)", ""},
+		"wrong password": {"redis://:" + password + "@" + locked, "", nil, "redis refuses the user or its password", locked},
+		"no password":    {"redis://" + locked, "", nil, "redis requires a password", locked},
+		"no sentinel":    {"redis://" + locked, "main", nil, "the address in redis.url is not a sentinel", "sentinels " + locked},
+		"wrong master":   {"redis://" + liar, "main", nil, "redis is read-only: this is a replica", "sentinels " + liar},
+		"nobody there": {"redis://:" + password + "@127.0.0.1:1", "", nil,
+			"redis refuses the connection: nothing listens there", "127.0.0.1:1"},
+		"no socket":     {"unix://:" + password + "@/no/such.sock", "", nil, "redis' socket does not exist", "/no/such.sock"},
+		"locked socket": {at, "", of(syscall.EACCES), "the user of poold may not open redis' socket", ""},
+		"no such host": {at, "", of(&net.DNSError{Err: "no such host", IsNotFound: true}),
+			"DNS does not know the name of redis' host", ""},
+		"no DNS": {at, "", of(&net.DNSError{Err: "i/o timeout", IsTimeout: true}),
+			"DNS does not answer for the name of redis' host", ""},
+		"no route": {at, "", of(syscall.EHOSTUNREACH), "there is no route to redis", ""},
+		"signer": {secure, "", untrusted(x509.UnknownAuthorityError{}), badCertificate +
+			"poold does not trust its issuer (redis.tls.ca)", ""},
+		"other host": {secure, "", untrusted(x509.HostnameError{Certificate: new(x509.Certificate)}), badCertificate +
+			"it is for another host", ""},
+		"too old": {secure, "", untrusted(x509.CertificateInvalidError{Reason: x509.Expired}), badCertificate +
+			"it has expired, or is not valid yet", ""},
+		"no TLS": {secure, "", tls.RecordHeaderError{},
+			"redis speaks no TLS there: name its port for TLS, or begin with redis://", ""},
+		"client's": {secure, "", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")},
+			"redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)", ""},
 		"silent with TLS": {secure, "", context.DeadlineExceeded, "redis does not answer, or speaks no TLS there", ""},
 		"silent":          {at, "", context.DeadlineExceeded, "redis does not answer", ""},
 		"closed":          {at, "", io.EOF, "redis closes the connection without an answer: if it requires TLS, begin with rediss://", ""},
 		"closed with TLS": {secure, "", io.EOF, "redis closes the connection without an answer", ""},
-		"cluster away":    {at + "," + at, "", of(syscall.ECONNREFUSED), "redis refuses the connection: nothing listens there", "redis.example.com:6379, redis.example.com:6379"},
-		"sentinels away":  {at + "," + at, "main", of(syscall.ECONNREFUSED), "no sentinel knows a master that answers", "sentinels redis.example.com:6379, redis.example.com:6379"},
+		"cluster away": {at + "," + at, "", of(syscall.ECONNREFUSED),
+			"redis refuses the connection: nothing listens there", "redis.example.com:6379, redis.example.com:6379"},
+		"sentinels away": {at + "," + at, "main", of(syscall.ECONNREFUSED), "no sentinel knows a master that answers",
+			"sentinels redis.example.com:6379, redis.example.com:6379"},
 	} {
 		check := func(t *testing.T) {
 			var log testkit.Log
@@ -74,7 +84,8 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 				t.Errorf("%v\nlog: %s", now.fault, text)
 			}
 			s.met.Store(true) // if the server has served before, the address has the right protocol
-			if got := Reason(s.probe(t.Context(), time.Time{}).fault); strings.Contains(got, "or speaks no TLS") || strings.Contains(got, "if it requires TLS") {
+			if got := Reason(s.probe(t.Context(), time.Time{}).fault); strings.Contains(got, "or speaks no TLS") ||
+				strings.Contains(got, "if it requires TLS") {
 				t.Errorf("of one that has served: %s", got)
 			}
 		}
@@ -116,7 +127,8 @@ func TestMissingRights(t *testing.T) {
 		"the command XADD, here with {captcha}:outbox:*": run("\n\nredis.call('XADD', KEYS[1], '*', 'a', 'b')", "{captcha}:outbox:ends"),
 		"the keys of GET, here with {captcha}:reply:*":   run("return redis.call('GET', 'captcha:x')", "{captcha}:reply:private"),
 		"the keys of LPUSH, here with captcha:events:*":  pushed,
-		"the keys of EVAL, here with captcha:reply:*":    redis.NewScript("return {redis.call('GET', KEYS[1])}").Eval(t.Context(), db.Slow, []string{"captcha:reply:private"}).Err(),
+		"the keys of EVAL, here with captcha:reply:*": redis.NewScript("return {redis.call('GET', KEYS[1])}").Eval(
+			t.Context(), db.Slow, []string{"captcha:reply:private"}).Err(),
 	} {
 		if got := Reason(err); !errors.Is(err, ErrDown) || got != reasonDenied+": "+want {
 			t.Errorf("%s, want %s (%v)", got, want, err)

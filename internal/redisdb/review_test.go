@@ -70,7 +70,8 @@ func TestTryFindsFaultsAndDangerousSettings(t *testing.T) {
 	do("ACL SETUSER " + strings.Join(redistest.Rights(t), " "))
 	for _, c := range []struct{ fault, mended, want string }{
 		{"PING", "PING", ""},
-		{"ACL SETUSER poold resetkeys ~other:*", "ACL SETUSER poold resetkeys ~{captcha}:*", "the keys of EVALSHA, here with {captcha}:probe"},
+		{"ACL SETUSER poold resetkeys ~other:*", "ACL SETUSER poold resetkeys ~{captcha}:*",
+			"the keys of EVALSHA, here with {captcha}:probe"},
 		{"ACL SETUSER poold -evalsha -eval", "ACL SETUSER poold +evalsha +eval", "a right that poold needs: the command EVAL"},
 		{"CONFIG SET appendonly no", "CONFIG SET appendonly yes", "set appendonly yes"},
 		{"CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "set noeviction"},

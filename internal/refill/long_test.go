@@ -29,7 +29,8 @@ func TestAdaptive(t *testing.T) {
 		before, stop := w.sold(login), w.commands()
 		asked, hits := w.demand(login, 5*second, 10*time.Minute, replicas...)
 		scripts, reads := stop()
-		t.Logf("%d of %d requests found a token, %d were bought, %d scripts, %d reads of the learned state", hits, asked, w.sold(login)-before, scripts, reads)
+		t.Logf("%d of %d requests found a token, %d were bought, %d scripts, %d reads of the learned state", hits, asked,
+			w.sold(login)-before, scripts, reads)
 		if bought := w.sold(login) - before; hits < asked*97/100 || bought > asked*115/100 {
 			t.Errorf("%d of %d requests found a token, %d were bought", hits, asked, bought)
 		}
@@ -93,7 +94,8 @@ func TestBrakes(t *testing.T) {
 		if n := w.sold(login) - before; n < 80 || n > 125 {
 			t.Errorf("%d orders in 10 minutes, want one in 5 s", n)
 		}
-		testkit.Equal(t, "state", w.state(login), "starved the last orders failed, so one is tried each 5s (has the sitekey changed?): ERROR failed")
+		testkit.Equal(t, "state", w.state(login),
+			"starved the last orders failed, so one is tried each 5s (has the sitekey changed?): ERROR failed")
 		w.set(func() { w.how = nil })
 		time.Sleep(10 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")

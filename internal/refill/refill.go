@@ -92,7 +92,8 @@ type subject struct {
 
 // New returns a Manager without targets.
 func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
-	m := &Manager{pool: p, buyer: b, log: log, subjects: map[captcha.ID]*subject{}, woken: make(chan struct{}, 1), Refused: func(string, string, bool) {}}
+	m := &Manager{pool: p, buyer: b, log: log, subjects: map[captcha.ID]*subject{}, woken: make(chan struct{}, 1),
+		Refused: func(string, string, bool) {}}
 	m.decisions.SetLimit(mostDecisions)
 	m.orders.SetLimit(mostOrders)
 	return m

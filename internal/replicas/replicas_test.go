@@ -25,7 +25,8 @@ func TestList(t *testing.T) {
 	list := replicas.List(names)
 	testkit.Equal(t, "the list",
 		fmt.Sprint(list[0].ID, " ", list[0].Started.IsZero(), " ", list[1].Version, " ", list[2].Version), "another true v1_a v2")
-	if !list[1].Started.Equal(began) || list[1].String() != list[1].ID+" (host:8080)" || list[0].String() != "another" || list[1].ID == list[2].ID || replicas.List(nil) != nil {
+	if !list[1].Started.Equal(began) || list[1].String() != list[1].ID+" (host:8080)" || list[0].String() != "another" ||
+		list[1].ID == list[2].ID || replicas.List(nil) != nil {
 		t.Errorf("%+v", list)
 	}
 }

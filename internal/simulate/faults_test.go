@@ -47,7 +47,8 @@ func (c *countdown) Err() error {
 // An interrupt ends a run and a comparison. An interrupted command prints nothing.
 func TestInterruptPrintsNothing(t *testing.T) {
 	testkit.WithoutRace(t)
-	model := []string{"--demand", "poisson:0.5", "--length", "40m", "--refill", "adaptive", "--depth", "30", "--min", "0", "--miss-cost", "0.1"}
+	model := []string{"--demand", "poisson:0.5", "--length", "40m", "--refill", "adaptive", "--depth", "30", "--min", "0",
+		"--miss-cost", "0.1"}
 	for name, more := range map[string][]string{"one run": {"--hit-rate", "0.5"}, "JSON": {"--json"}, "comparison": {"--compare"}} {
 		args := append(slices.Clone(model), more...)
 		whole := &countdown{t.Context(), 0, 1 << 30}
@@ -79,7 +80,8 @@ func TestFaultsAreReported(t *testing.T) {
 		args, says string
 		is         func(error) bool
 	}{
-		"no file": {"--target login --demand poisson:1 --config " + dir + "/none.yaml", dir + "/none.yaml: the file cannot be read: ", func(err error) bool {
+		"no file": {"--target login --demand poisson:1 --config " + dir + "/none.yaml", dir +
+			"/none.yaml: the file cannot be read: ", func(err error) bool {
 			return errors.As(err, new(targets.Problems))
 		}},
 		"a bad trace": {"--depth 5 --trace " + trace, trace + ": ", func(error) bool { return true }},

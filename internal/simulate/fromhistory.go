@@ -40,7 +40,8 @@ func fromHistory(ctx context.Context, daemon *cli.Client, key, target string, la
 		more = page.Next != ""
 	}
 	if len(times) == 0 {
-		return nil, first, fmt.Errorf("the history has no request of the key %q in the last %v; see `poold history key %s`, or give a longer --length", key, last, key)
+		return nil, first, fmt.Errorf(
+			"the history has no request of the key %q in the last %v; see `poold history key %s`, or give a longer --length", key, last, key)
 	}
 	slices.SortFunc(times, time.Time.Compare)
 	for _, at := range times {

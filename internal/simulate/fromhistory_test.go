@@ -34,9 +34,11 @@ func TestFromHistory(t *testing.T) {
 		case r.URL.Path != "/history/key/nightly":
 			_, _ = io.WriteString(w, `{"records":[]}`)
 		case len(asked) == 1:
-			_, _ = io.WriteString(w, `{"next":"older","records":[`+row(40, "accepted", "login")+","+row(30, "missed", "login")+","+row(29, "taken", "signup")+`]}`)
+			_, _ = io.WriteString(w, `{"next":"older","records":[`+row(40, "accepted", "login")+","+row(30, "missed", "login")+
+				","+row(29, "taken", "signup")+`]}`)
 		default:
-			_, _ = io.WriteString(w, `{"records":[`+row(12, "returned", "login")+","+row(12, "bought", "login")+","+row(10, "taken", "login")+`]}`)
+			_, _ = io.WriteString(w, `{"records":[`+row(12, "returned", "login")+","+row(12, "bought", "login")+","+
+				row(10, "taken", "login")+`]}`)
 		}
 	}))
 	defer daemon.Close()
@@ -53,7 +55,8 @@ func TestFromHistory(t *testing.T) {
 			continue
 		}
 		testkit.NoError(t, err)
-		if !reflect.DeepEqual(got, want) || first.Format(time.RFC3339Nano) != "2026-01-02T03:04:10.5Z" || !reflect.DeepEqual(asked, []string{"", "older"}) {
+		if !reflect.DeepEqual(got, want) || first.Format(time.RFC3339Nano) != "2026-01-02T03:04:10.5Z" ||
+			!reflect.DeepEqual(asked, []string{"", "older"}) {
 			t.Errorf("target %q: %v from %v, cursors %q", target, got, first, asked)
 		}
 	}
@@ -86,7 +89,8 @@ func TestPlot(t *testing.T) {
 			green++
 		}
 	}
-	if title := fmt.Sprintf(">%d requests", result.Requests); green != result.Hits || green < 50 || !strings.Contains(string(picture), title) {
+	if title := fmt.Sprintf(">%d requests", result.Requests); green != result.Hits || green < 50 ||
+		!strings.Contains(string(picture), title) {
 		t.Errorf("%d green bars for %d hits of %d requests", green, result.Hits, result.Requests)
 	}
 }

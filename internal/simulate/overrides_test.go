@@ -45,18 +45,21 @@ targets:
 		Adaptive: true, Depth: 40, Min: 2, HitRate: 0.9, MissCost: 7, IdleAfter: time.Hour, Usable: 70 * time.Second,
 		FirstPoll: 7 * time.Second, PollInterval: 2 * time.Second,
 	}
-	usual := policy.Simulation{Params: params, Solves: policy.DefaultSolves(), Concurrency: defaultConcurrency, Length: modelLength.Seconds(), Seed: 1}
+	usual := policy.Simulation{Params: params, Solves: policy.DefaultSolves(), Concurrency: defaultConcurrency,
+		Length: modelLength.Seconds(), Seed: 1}
 	for name, x := range map[string]struct {
 		args   []string
 		change func(s *policy.Simulation)
 		price  float64
 	}{
 		"the target": {nil, func(*policy.Simulation) {}, 3},
-		"the policy": {[]string{"--refill", "fixed", "--depth", "41", "--min", "3", "--hit-rate", "0.8", "--miss-cost", "6", "--idle-after", "2h"}, func(s *policy.Simulation) {
+		"the policy": {[]string{"--refill", "fixed", "--depth", "41", "--min", "3", "--hit-rate", "0.8", "--miss-cost", "6",
+			"--idle-after", "2h"}, func(s *policy.Simulation) {
 			p := &s.Params
 			p.Adaptive, p.Depth, p.Min, p.HitRate, p.MissCost, p.IdleAfter = false, 41, 3, 0.8, 6, 2*time.Hour
 		}, 3},
-		"the tokens":         {[]string{"--lifetime", "200s", "--margin", "50s", "--price", "5"}, func(s *policy.Simulation) { s.Params.Usable = 150 * time.Second }, 5},
+		"the tokens": {[]string{"--lifetime", "200s", "--margin", "50s", "--price", "5"},
+			func(s *policy.Simulation) { s.Params.Usable = 150 * time.Second }, 5},
 		"the lifetime alone": {[]string{"--lifetime", "200s"}, func(s *policy.Simulation) { s.Params.Usable = 170 * time.Second }, 3},
 		"the provider": {[]string{"--lead", "20s", "--spread", "0.1", "--fail", "0.2", "--concurrency", "9"}, func(s *policy.Simulation) {
 			s.Concurrency = 9

@@ -48,8 +48,10 @@ func (p *plot) svg(title string) string {
 			}
 		}
 	}
-	panel(210, "requests: with a token (green), without (red)", [2]string{"#c33", "#393"}, func(i int) [2]int { return [2]int{p.bars[i].requests, p.bars[i].hits} })
-	panel(410, "tokens: ready (blue), on order (gray)", [2]string{"#aaa", "#36c"}, func(i int) [2]int { return [2]int{p.bars[i].coming, p.bars[i].ready} })
+	panel(210, "requests: with a token (green), without (red)", [2]string{"#c33", "#393"},
+		func(i int) [2]int { return [2]int{p.bars[i].requests, p.bars[i].hits} })
+	panel(410, "tokens: ready (blue), on order (gray)", [2]string{"#aaa", "#36c"},
+		func(i int) [2]int { return [2]int{p.bars[i].coming, p.bars[i].ready} })
 	write(`</svg>`)
 	return s.String()
 }

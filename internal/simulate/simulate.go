@@ -51,13 +51,17 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	s := new(simulation)
 	flags, t := command.Flags(), &s.settings
 	flags.StringVar(&s.config, "config", c.Env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in (env POOLD_CONFIG)")
-	flags.StringVar(&s.target, "target", "", "the `name` of a target in the file; without it give --depth, and no file is read. For warm windows second 0 is Monday, 00:00 UTC")
+	flags.StringVar(&s.target, "target", "",
+		"the `name` of a target in the file; without it give --depth, and no file is read. For warm windows second 0 is Monday, 00:00 UTC")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
 	flags.StringVar(&s.demand, "demand", "", "instead of a trace, random arrivals of a `model`: "+policy.DemandHelp)
-	flags.StringVar(&s.history, "from-history", "", "instead of a trace, the requests of the `key` with this name that a daemon's audit has, of the target or of all, in the last --length")
-	flags.DurationVar(&s.length, "length", modelLength, "length of --demand; the spend a day is counted over it, with other demand by default until its last arrival")
+	flags.StringVar(&s.history, "from-history", "",
+		"instead of a trace, the requests of the `key` with this name that a daemon's audit has, of the target or of all, in the last --length")
+	flags.DurationVar(&s.length, "length", modelLength,
+		"length of --demand; the spend a day is counted over it, with other demand by default until its last arrival")
 	usual := policy.DefaultSolves()
-	flags.DurationVar(&s.solves.Median, "lead", usual.Median, "median lead time of the provider; lead times are lognormal, from a third to twenty thirds of it")
+	flags.DurationVar(&s.solves.Median, "lead", usual.Median,
+		"median lead time of the provider; lead times are lognormal, from a third to twenty thirds of it")
 	flags.Float64Var(&s.solves.Sigma, "spread", usual.Sigma, "spread of the lead times, the sigma of their lognormal distribution, 0 to 5")
 	flags.Float64Var(&s.solves.Fail, "fail", usual.Fail, "share of solves that fail, 0 to 1")
 	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders in flight")
@@ -70,7 +74,8 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.Float64Var(&t.MissCost, "miss-cost", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
 	flags.DurationVar(&t.IdleAfter, "idle-after", 0, "without a request for this time, fall to --min; 0 = never (default the target's)")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the random arrivals and lead times; the same seed gives the same answer")
-	flags.Float64Var(&s.price.per1000, "price", 0, "price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
+	flags.Float64Var(&s.price.per1000, "price", 0,
+		"price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
 	flags.StringVar(&s.plot, "plot", "", "write an SVG `file` of the requests and the tokens of one run")

@@ -157,10 +157,12 @@ func (s *drawnStory) start() {
 	log := slog.New(slog.DiscardHandler)
 	r := &drawnReplica{s: s}
 	var err error
-	r.db, err = redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Log: log, Dial: s.Dial, Probe: time.Minute})
+	r.db, err = redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Log: log, Dial: s.Dial,
+		Probe: time.Minute})
 	testkit.NoError(s.t, err)
 	var manager *refill.Manager
-	r.pool = pool.New(pool.Config{DB: r.db.Hot, Takes: r.db.Hot, Prefix: "p", Replica: fmt.Sprintf("%p", r), Log: log, Changed: func(id captcha.ID) { manager.Changed(id) }})
+	r.pool = pool.New(pool.Config{DB: r.db.Hot, Takes: r.db.Hot, Prefix: "p", Replica: fmt.Sprintf("%p", r), Log: log,
+		Changed: func(id captcha.ID) { manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "none", Sink: true, Observer: nobody{}, Log: log})
 	guests := &solve.Buyer{Orderer: r.buyer, Pool: r.pool, Log: log, UsedUp: func(string, string, string, time.Time) {}}
 	manager = refill.New(r.pool, guests, log)
@@ -320,7 +322,8 @@ func (s *drawnStory) check() {
 	out := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded
 	// A lost order may or may not have been sold.
 	if int(f.Bought) < sold || int(f.Bought-f.Lost) > sold || out+int64(stock.Fresh) != f.Bought || stock.Orders+stock.Waiting != 0 {
-		s.t.Errorf("%d tasks; %d bought and %d ways out, %d orders and %d tickets: %+v", sold, f.Bought, out, stock.Orders, stock.Waiting, f)
+		s.t.Errorf("%d tasks; %d bought and %d ways out, %d orders and %d tickets: %+v", sold, f.Bought, out, stock.Orders,
+			stock.Waiting, f)
 	}
 	rows, err := s.living[0].db.Slow.XRange(ctx, "{p}:outbox:ends", "-", "+").Result()
 	testkit.NoError(s.t, err)
@@ -338,7 +341,8 @@ func (s *drawnStory) check() {
 		ends[kind]++
 		solved["answer of "+p.Task] = kind == string(pool.Solved)
 	}
-	if n := ends["solved"] + ends["expired"]; n != f.Solved || ends["failed"]+ends["repeated"] != f.Failed || ends["lost"] != f.Lost || n+f.Failed+f.Lost != f.Bought {
+	if n := ends["solved"] + ends["expired"]; n != f.Solved || ends["failed"]+ends["repeated"] != f.Failed ||
+		ends["lost"] != f.Lost || n+f.Failed+f.Lost != f.Bought {
 		s.t.Errorf("the rows have %v, the counters are %+v", ends, f)
 	}
 	for value, holder := range s.holders {

@@ -41,10 +41,12 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 		const retry = 61*time.Minute + 23*time.Second + 456*time.Millisecond
 		now := time.Now()
 		for name, c := range map[string]struct{ err, want error }{
-			"failed":     {&pool.FailedError{Reason: "a"}, &pool.FailedError{Reason: "a"}},
-			"refused":    {&pool.FailedError{Refused: true, Reason: "b"}, &pool.FailedError{Refused: true, Reason: "b"}},
-			"wrapped":    {fmt.Errorf("solving: %w", &pool.FailedError{Refused: true, Reason: "b"}), &pool.FailedError{Refused: true, Reason: "b"}},
-			"outage":     {&pool.FailedError{Obstacle: "brake", Reason: "c", Until: now.Add(retry)}, &pool.FailedError{Obstacle: "brake", Reason: "c", Until: now.Add(retry)}},
+			"failed":  {&pool.FailedError{Reason: "a"}, &pool.FailedError{Reason: "a"}},
+			"refused": {&pool.FailedError{Refused: true, Reason: "b"}, &pool.FailedError{Refused: true, Reason: "b"}},
+			"wrapped": {fmt.Errorf("solving: %w", &pool.FailedError{Refused: true, Reason: "b"}),
+				&pool.FailedError{Refused: true, Reason: "b"}},
+			"outage": {&pool.FailedError{Obstacle: "brake", Reason: "c", Until: now.Add(retry)},
+				&pool.FailedError{Obstacle: "brake", Reason: "c", Until: now.Add(retry)}},
 			"rate":       {&pool.RateError{RetryAfter: retry}, &pool.RateError{RetryAfter: retry}},
 			"full":       {&pool.EmptyError{Full: true}, &pool.EmptyError{Full: true}},
 			"empty":      {&pool.EmptyError{}, &pool.EmptyError{}},

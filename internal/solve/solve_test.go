@@ -476,7 +476,8 @@ var stories = []struct {
 			return append(list, collect(holder, first)...)
 		},
 		want: []string{
-			"loading a claim: redis does not answer after 0s", "loading a claim: redis does not answer after 0s", "token 1 (shared) after 9s", "token 1 (solve) after 10s",
+			"loading a claim: redis does not answer after 0s", "loading a claim: redis does not answer after 0s",
+			"token 1 (shared) after 9s", "token 1 (solve) after 10s",
 		},
 	},
 	{
@@ -618,7 +619,8 @@ func TestSavings(t *testing.T) {
 		w.Set(func(w *World) { w.End = Fail(pool.Hopeless, "wrong sitekey") })
 		collect(ask(a, time.Minute))
 		after(2 * time.Second)
-		want := map[pool.SavingsSource]int64{pool.SavedSolve: 1, pool.SavedReplay: 1, pool.SavedMissed: 1, pool.SavedPool: 1, pool.SavedRefused: 1}
+		want := map[pool.SavingsSource]int64{pool.SavedSolve: 1, pool.SavedReplay: 1, pool.SavedMissed: 1, pool.SavedPool: 1,
+			pool.SavedRefused: 1}
 		testkit.DeepEqual(t, "counted", saved(t, a), want)
 	})
 }

@@ -87,7 +87,8 @@ func TestLastKnownFiguresStay(t *testing.T) {
 			set := setOf(2*surveyPart + 1)
 			set.Budget.PerDay, set.Solve = 10, &targets.Solve{Owner: "qa@example.com"}
 			s, stock := sources(set)
-			stock.totals = pool.Totals{Spent: map[string]pool.Spending{pool.ScopeOverall: {Day: 3}}, Guests: pool.GuestStock{Guests: 1, Counters: pool.Counters{Hits: 3}}, Rows: 5,
+			stock.totals = pool.Totals{Spent: map[string]pool.Spending{pool.ScopeOverall: {Day: 3}},
+				Guests: pool.GuestStock{Guests: 1, Counters: pool.Counters{Hits: 3}}, Rows: 5,
 				Savings: []pool.SavingsDay{{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 3}}}}
 			s.History = func() history.Health { return history.Health{} }
 			for i, target := range set.Targets {
@@ -103,10 +104,12 @@ func TestLastKnownFiguresStay(t *testing.T) {
 					t.Errorf("%s, %s: it took %s", name, what, took)
 				}
 				last := d.Targets[len(set.Targets)-1]
-				if last.Fresh != len(set.Targets)-1 || d.Budget.Used != 3 || d.Solve.Requests != 3 || d.Dedup.Requests != 3 || d.History.Waiting != 5 {
+				if last.Fresh != len(set.Targets)-1 || d.Budget.Used != 3 || d.Solve.Requests != 3 || d.Dedup.Requests != 3 ||
+					d.History.Waiting != 5 {
 					t.Errorf("%s, %s: the figures changed: %+v", name, what, d)
 				}
-				if (last.Reason == "") != stocks || (last.NextExpiry != nil) != stocks || d.Redis.OK != stocks || d.Ready != stocks || (len(d.Alarms) == 0) != stocks {
+				if (last.Reason == "") != stocks || (last.NextExpiry != nil) != stocks || d.Redis.OK != stocks ||
+					d.Ready != stocks || (len(d.Alarms) == 0) != stocks {
 					t.Errorf("%s, %s: %+v, %+v, %q", name, what, last, d.Redis, d.Alarms)
 				}
 				if last.Reason != "" && (last.Reason != reason || last.State != refill.Starved) {
@@ -160,7 +163,8 @@ func TestGuestsWithoutASection(t *testing.T) {
 	s, stock := sources(newSet(newTarget("login")))
 	stock.totals.Guests = pool.GuestStock{Guests: 1, Fresh: 1, Counters: pool.Counters{Hits: 3}}
 	c := NewCollector(s)
-	if d := c.Build(t.Context()).Solve; d == nil || d.Guests != 1 || d.Fresh != 1 || d.Requests != 3 || d.Owner != "" || d.Budget != (Budget{}) {
+	if d := c.Build(t.Context()).Solve; d == nil || d.Guests != 1 || d.Fresh != 1 || d.Requests != 3 || d.Owner != "" ||
+		d.Budget != (Budget{}) {
 		t.Errorf("while there is one: %+v", d)
 	}
 	stock.totals.Guests.Guests = 0
@@ -180,7 +184,8 @@ func TestDetail(t *testing.T) {
 	}
 	c := NewCollector(s)
 	d := c.Detail(t.Context(), "login")
-	if got := d.LastDay; got == nil || got.Counts != (Counts{Requests: 10, Hits: 4, Waited: 2, Misses: 1, Bought: 4, Solved: 3}) || got.HitRate != 0.5714 ||
+	if got := d.LastDay; got == nil ||
+		got.Counts != (Counts{Requests: 10, Hits: 4, Waited: 2, Misses: 1, Bought: 4, Solved: 3}) || got.HitRate != 0.5714 ||
 		len(got.Hours) != 2 || got.Hours[1] != (TargetPeriod{At: stamp(day.Add(time.Hour)), Counts: Counts{Requests: 1, Hits: 1}}) {
 		t.Errorf("%+v", got)
 	}

@@ -138,16 +138,17 @@ type Target struct {
 	Since    string `json:"since,omitzero"`    // when the target entered its state starved, budget or refused, if known; RFC 3339, UTC; else ""
 	RetryAt  string `json:"retry_at,omitzero"` // if refused: when the next order is tried; RFC 3339, UTC; else ""
 	// FailedInARow is the number of orders that failed or were refused since the last solved order.
-	FailedInARow   int      `json:"failed_in_a_row,omitzero"`
-	Marks          []string `json:"marks"` // warnings: markFailing, markRejected
-	Depth          int      `json:"depth"`
-	Want           int      `json:"want"`
-	Refill         string   `json:"refill"`              // fixed | adaptive
-	Forecast       float64  `json:"forecast,omitzero"`   // adaptive: requests expected within one lead time
-	Risk           float64  `json:"risk,omitzero"`       // adaptive: probability that a request finds no token while `want` tokens are kept
-	LimitedBy      string   `json:"limited_by,omitzero"` // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
-	Credit         float64  `json:"credit,omitzero"`     // adaptive: number of tokens that may still expire unused; if negative, only `min` tokens are kept. fixed: 0
-	Warm           int      `json:"warm,omitzero"`       // number of tokens that warm windows require; 0 = no window runs or begins soon
+	FailedInARow int      `json:"failed_in_a_row,omitzero"`
+	Marks        []string `json:"marks"` // warnings: markFailing, markRejected
+	Depth        int      `json:"depth"`
+	Want         int      `json:"want"`
+	Refill       string   `json:"refill"`              // fixed | adaptive
+	Forecast     float64  `json:"forecast,omitzero"`   // adaptive: requests expected within one lead time
+	Risk         float64  `json:"risk,omitzero"`       // adaptive: probability that a request finds no token while `want` tokens are kept
+	LimitedBy    string   `json:"limited_by,omitzero"` // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
+	// adaptive: number of tokens that may still expire unused; if negative, only `min` tokens are kept. fixed: 0
+	Credit         float64  `json:"credit,omitzero"`
+	Warm           int      `json:"warm,omitzero"` // number of tokens that warm windows require; 0 = no window runs or begins soon
 	Sitekey        string   `json:"sitekey"`
 	Pageurl        string   `json:"pageurl"`
 	Fresh          int      `json:"fresh"`
@@ -202,7 +203,8 @@ type Budget struct {
 
 // windows are the words after the use of a budget; the scripts of package pool have them, too.
 var windows = map[string]string{
-	"hour": " solves in the last 60 minutes", "day": " solves in the last 24 hours", "money_day": " on this UTC day", "money_month": " in this UTC month",
+	"hour": " solves in the last 60 minutes", "day": " solves in the last 24 hours", "money_day": " on this UTC day",
+	"money_month": " in this UTC month",
 }
 
 // Text says how much of the budget is used: $4.99 of $5 on this UTC day.

@@ -35,13 +35,14 @@ func busySources() Sources {
 	stock.totals.Guests = pool.GuestStock{
 		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
 		Counters: pool.Counters{
-			Hits: 20, Waited: 60, Missed: 6, Left: 2, RefusedRequests: 1, Replays: 11, Bought: 100, Solved: 84, Expired: 3, Failed: 9, Lost: 1,
-			Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001,
+			Hits: 20, Waited: 60, Missed: 6, Left: 2, RefusedRequests: 1, Replays: 11, Bought: 100, Solved: 84, Expired: 3,
+			Failed: 9, Lost: 1, Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001,
 		},
 	}
 	stock.totals.Savings = []pool.SavingsDay{
 		{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{
-			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedWaiting: 3, pool.SavedAfter: 4, pool.SavedReplay: 5, pool.SavedMissed: 2, pool.SavedRefused: 1,
+			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedWaiting: 3, pool.SavedAfter: 4, pool.SavedReplay: 5,
+			pool.SavedMissed: 2, pool.SavedRefused: 1,
 		}},
 		{Date: "2026-01-01", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 6}},
 		{Date: "2025-12-31", BySource: map[pool.SavingsSource]int64{}},
@@ -60,36 +61,45 @@ func busySources() Sources {
 			},
 		},
 		SpentHour: 8, SpentDay: 77,
-		Minutes: []pool.Period{{At: day.Truncate(time.Minute), Counters: pool.Counters{Hits: 3, Waited: 1, Left: 1, Bought: 2, Solved: 1}}},
+		Minutes: []pool.Period{{At: day.Truncate(time.Minute),
+			Counters: pool.Counters{Hits: 3, Waited: 1, Left: 1, Bought: 2, Solved: 1}}},
 		Days: []pool.Period{
-			{At: day.Truncate(24*time.Hour).AddDate(0, 0, -1), Counters: pool.Counters{Hits: 90, Missed: 1, Bought: 111, Solved: 109, Failed: 2, Lost: 1, Expired: 5, Spent: 100_000_000}},
+			{At: day.Truncate(24*time.Hour).AddDate(0, 0, -1),
+				Counters: pool.Counters{Hits: 90, Missed: 1, Bought: 111, Solved: 109, Failed: 2, Lost: 1, Expired: 5, Spent: 100_000_000}},
 			{At: day.Truncate(24 * time.Hour), Counters: pool.Counters{Hits: 7, Waited: 2, Left: 1, Bought: 4, Solved: 1, Spent: 5_123_499}},
 		},
-	}, refill.Status{Want: 4, State: refill.Starved, Reason: "20 of 20 threads of solver in use; raise concurrency", Lead: 18 * time.Second,
-		Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051, At: day, Queued: day.Add(-time.Minute)})
+	}, refill.Status{Want: 4, State: refill.Starved, Reason: "20 of 20 threads of solver in use; raise concurrency",
+		Lead: 18 * time.Second, Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051, At: day,
+		Queued: day.Add(-time.Minute)})
 	stock.stocks[signup.ID] = decided(pool.Stock{
 		Counts: pool.Counts{
 			NextExpiry: 33137 * time.Millisecond, Fresh: 1, At: day,
-			Brake:    pool.Brake{Kind: string(pool.Hopeless), Reason: "<ERROR_GOOGLEKEY> & more", Since: day, Every: time.Minute, Next: day.Add(time.Minute), Failures: 2},
-			Failures: []pool.Failure{{At: day, Reason: "<ERROR_GOOGLEKEY> & more"}, {At: day.Add(-time.Minute), Reason: "ERROR_CAPTCHA_UNSOLVABLE"}},
+			Brake: pool.Brake{Kind: string(pool.Hopeless), Reason: "<ERROR_GOOGLEKEY> & more", Since: day, Every: time.Minute,
+				Next: day.Add(time.Minute), Failures: 2},
+			Failures: []pool.Failure{{At: day, Reason: "<ERROR_GOOGLEKEY> & more"},
+				{At: day.Add(-time.Minute), Reason: "ERROR_CAPTCHA_UNSOLVABLE"}},
 		},
 		SpentDay: 20,
 	}, refill.Status{Want: 5, State: refill.OK, At: day})
 	stock.totals.Rows, stock.totals.DroppedRows = 7, 23
 	set.Budget.PerDay, set.Budget.MoneyPerMonth, set.Solve.Budget.MoneyPerDay = 20000, 1000, 2
 	set.Owners = targets.Owners{"qa@example.com": {Budget: targets.Budget{PerHour: 7, Money: targets.Money{MoneyPerDay: 50}}}}
-	set.Server.Keys = []targets.Key{{Name: "small", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "small", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "ops"}}
+	set.Server.Keys = []targets.Key{{Name: "small", Budget: targets.Money{MoneyPerDay: 1}},
+		{Name: "small", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "ops"}}
 	stock.totals.Spent = map[string]pool.Spending{
-		string(login.ID): {MoneyDay: 4990000, MoneyMonth: 70000000}, pool.ScopeOverall: {Day: 1234, MoneyMonth: 999}, pool.ScopeSolve: {Hour: 9, Day: 33, MoneyDay: 1},
-		"owner:qa@example.com": {Hour: 6, MoneyDay: 49000000}, "key:small": {MoneyDay: 1000001},
+		string(login.ID): {MoneyDay: 4990000, MoneyMonth: 70000000}, pool.ScopeOverall: {Day: 1234, MoneyMonth: 999},
+		pool.ScopeSolve: {Hour: 9, Day: 33, MoneyDay: 1}, "owner:qa@example.com": {Hour: 6, MoneyDay: 49000000},
+		"key:small": {MoneyDay: 1000001},
 	}
 	s.History = func() history.Health {
 		return history.Health{Down: "history: the store does not answer: connection refused", Sent: 120, Dropped: 4}
 	}
 	balance := 12.5
 	buyer := &fixedBuyer{
-		providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3, Concurrency: 20, Silent: true}},
-		letters:   2,
+		providers: []purchase.Status{{Name: "solver",
+			State: provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3, Concurrency: 20,
+			Silent: true}},
+		letters: 2,
 	}
 	s.Buyer = buyer
 	return s
@@ -137,7 +147,8 @@ func TestPartHidesOtherTargets(t *testing.T) {
 	if len(whole.Alarms) != 1 || len(read.Alarms) != 0 {
 		t.Errorf("alarms %q; of the whole %q", read.Alarms, whole.Alarms)
 	}
-	if read.Solve != nil || read.Dedup != nil || read.History != nil || whole.Solve == nil || whole.Dedup == nil || whole.History == nil {
+	if read.Solve != nil || read.Dedup != nil || read.History != nil || whole.Solve == nil || whole.Dedup == nil ||
+		whole.History == nil {
 		t.Errorf("what others asked for: %+v; the whole: %+v", read, whole)
 	}
 	if _, ok := part.Target("staging-login"); ok || len(whole.Targets) != 3 || len(whole.Config.Problems) != 1 {
@@ -151,7 +162,8 @@ func TestProblemsFirst(t *testing.T) {
 	list := []Target{
 		{Name: "idle", State: StateIdle}, {Name: "ok 1", State: "ok"}, {Name: "paused", State: "paused"}, {Name: "ok 2", State: "ok"},
 		{Name: "marked", State: "ok", Marks: []string{markFailing}}, {Name: "budget", State: "budget"},
-		{Name: "starved", State: "starved"}, {Name: "refused", State: "refused", Marks: []string{markFailing}}, {Name: "marked idle", State: StateIdle, Marks: []string{markRejected}},
+		{Name: "starved", State: "starved"}, {Name: "refused", State: "refused", Marks: []string{markFailing}},
+		{Name: "marked idle", State: StateIdle, Marks: []string{markRejected}},
 	}
 	names := ""
 	for _, target := range ProblemsFirst(list) {

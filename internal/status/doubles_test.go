@@ -83,7 +83,8 @@ func (f *fixedBuyer) Providers(context.Context) []purchase.Status { return f.pro
 func (f *fixedBuyer) DeadLetterCount() int                        { return f.letters }
 
 func newTarget(name string) targets.Target {
-	identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://" + name + ".example.com/"}
+	identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
+		Pageurl: "https://" + name + ".example.com/"}
 	return targets.Target{
 		Name: name, Identity: identity, ID: identity.ID(), Depth: 5, Refill: targets.RefillFixed,
 		Lifetime: 120 * time.Second, Margin: 40 * time.Second, OnEmpty: targets.OnEmptyFail, Owner: "qa@example.com",
@@ -92,9 +93,10 @@ func newTarget(name string) targets.Target {
 
 func newSet(list ...targets.Target) *targets.Set {
 	return &targets.Set{
-		Redis:     targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
-		Providers: []targets.Provider{{Name: "solver", Protocol: targets.ProtocolInPHP, Concurrency: 20, CallbackURL: "https://poold.example.com"}},
-		Targets:   list,
+		Redis: targets.Redis{URL: "redis://127.0.0.1:6379", Prefix: "captcha"},
+		Providers: []targets.Provider{
+			{Name: "solver", Protocol: targets.ProtocolInPHP, Concurrency: 20, CallbackURL: "https://poold.example.com"}},
+		Targets: list,
 	}
 }
 

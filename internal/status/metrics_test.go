@@ -60,7 +60,8 @@ func TestEveryCounterIsShown(t *testing.T) {
 		s, stock := sources(newSet(newTarget("login")))
 		var f pool.Counters
 		reflect.ValueOf(&f).Elem().FieldByIndex(field.Index).SetInt(value)
-		stock.stocks[s.File.Current().Targets[0].ID] = decided(pool.Stock{Counts: pool.Counts{Counters: f}}, refill.Status{State: refill.OK, Want: 1})
+		stock.stocks[s.File.Current().Targets[0].ID] = decided(pool.Stock{Counts: pool.Counts{Counters: f}},
+			refill.Status{State: refill.OK, Want: 1})
 		c := NewCollector(s)
 		d := c.Build(t.Context())
 		shown := false

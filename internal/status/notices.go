@@ -108,7 +108,8 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			"repair Redis, or correct redis in the configuration file")
 	}
 	if lost := health.Lost; at.Sub(lost) < toldFor {
-		d.dataLost = "Redis lost its data at " + shortTime(lost, at) + ": ready tokens, orders in flight and today's budgets are gone; see whether it keeps an append-only file"
+		d.dataLost = "Redis lost its data at " + shortTime(lost, at) +
+			": ready tokens, orders in flight and today's budgets are gone; see whether it keeps an append-only file"
 	}
 	if len(providers) == 0 {
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
@@ -128,7 +129,8 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			note(fmt.Sprintf("The balance at provider %s is low: %s; top up the account", p.Name, d.Currency.With(fmt.Sprintf("%.6g", *b))))
 		}
 		if p.Silent {
-			note("No callbacks arrived for the last tasks of provider " + p.Name + ": its tasks are polled; check that the service can reach callback_url, and that it is the base address alone")
+			note("No callbacks arrived for the last tasks of provider " + p.Name +
+				": its tasks are polled; check that the service can reach callback_url, and that it is the base address alone")
 		}
 	}
 	simulated := slices.ContainsFunc(d.set.Providers, func(p targets.Provider) bool { return p.Protocol == targets.ProtocolSimulated })
@@ -140,7 +142,8 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	}
 	d.Notices = append(d.Notices, health.Notices...)
 	if h := d.History; h != nil && !h.OK && d.Redis.OK {
-		note(banner(h.since, at, "the history cannot be written ("+h.Reason+"): Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))
+		note(banner(h.since, at, "the history cannot be written ("+h.Reason+
+			"): Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))
 	}
 	if h := d.History; h != nil && h.Dropped > 0 {
 		note(fmt.Sprintf("The history is incomplete: rows that the store refused since the start of this replica: %d; the log has the causes", h.Dropped))

@@ -19,7 +19,8 @@ func TestAlarmsAndNotices(t *testing.T) {
 	time.Local = time.FixedZone("here", 3600)
 	t.Cleanup(func() { time.Local = here })
 	refuses := purchase.Status{Name: "main", State: provider.State{
-		Kind: provider.StateDown, Reason: "ERROR_WRONG_USER_KEY", Fault: "refuses the key", Remedy: "put the right key into pools.yaml", Since: day.Add(-2 * time.Minute),
+		Kind: provider.StateDown, Reason: "ERROR_WRONG_USER_KEY", Fault: "refuses the key",
+		Remedy: "put the right key into pools.yaml", Since: day.Add(-2 * time.Minute),
 	}}
 	silent := purchase.Status{Name: "other", State: provider.State{Kind: provider.StateDown, Reason: "no proper answer: timeout"}}
 	busy := purchase.Status{Name: "third", State: provider.State{Kind: provider.StateBusy}}
@@ -35,8 +36,10 @@ func TestAlarmsAndNotices(t *testing.T) {
 		alarms, notices []string // how each begins
 	}{
 		"nothing": {},
-		"gone":    {redis: Redis{Reason: "redis is gone"}, alarms: []string{"Redis is gone: no token is handed out and nothing is bought,"}},
-		"since":   {redis: Redis{Reason: "redis is gone"}, health: redisdb.Health{Since: day.Add(-time.Minute)}, alarms: []string{"Since 03:03 UTC redis is gone: no token"}},
+		"gone": {redis: Redis{Reason: "redis is gone"},
+			alarms: []string{"Redis is gone: no token is handed out and nothing is bought,"}},
+		"since": {redis: Redis{Reason: "redis is gone"}, health: redisdb.Health{Since: day.Add(-time.Minute)},
+			alarms: []string{"Since 03:03 UTC redis is gone: no token"}},
 		"another day": {redis: Redis{Reason: "redis is gone"}, health: redisdb.Health{Since: day.Add(-4 * time.Hour)},
 			alarms: []string{"Since 2026-01-01 23:04 UTC redis is gone: "}},
 		"full": {redis: Redis{Reason: "redis is full"}, health: redisdb.Health{Full: true},
@@ -48,19 +51,24 @@ func TestAlarmsAndNotices(t *testing.T) {
 			key + "nothing is bought; put the right key into pools.yaml",
 			"Provider other is down (no proper answer: timeout): nothing is bought; poold tries again by itself, and at once after `poold probe other`",
 		}},
-		"one of two":   {providers: []purchase.Status{refuses, busy}, notices: []string{key + "the other providers get its orders; put"}},
-		"no callbacks": {providers: []purchase.Status{{Name: "fourth", State: busy.State, Silent: true}}, notices: []string{"No callbacks arrived for the last tasks of provider fourth"}},
+		"one of two": {providers: []purchase.Status{refuses, busy}, notices: []string{key + "the other providers get its orders; put"}},
+		"no callbacks": {providers: []purchase.Status{{Name: "fourth", State: busy.State, Silent: true}},
+			notices: []string{"No callbacks arrived for the last tasks of provider fourth"}},
 
 		"targets": {targets: []Target{
-			{Name: "a", State: "budget", Reason: "the overall budget is used up"}, {Name: "b", State: "budget", Reason: "the overall budget is used up"},
-			{Name: "c", State: "refused", Reason: "the service refuses", Since: "2026-01-02T03:00:00.000Z"}, {Name: "d", State: "starved", Reason: "busy"},
+			{Name: "a", State: "budget", Reason: "the overall budget is used up"},
+			{Name: "b", State: "budget", Reason: "the overall budget is used up"},
+			{Name: "c", State: "refused", Reason: "the service refuses", Since: "2026-01-02T03:00:00.000Z"},
+			{Name: "d", State: "starved", Reason: "busy"},
 		}, alarms: []string{"Since 03:00 UTC no new tokens for c: the service refuses; compare sitekey"},
 			notices: []string{"No new tokens for a, b: the overall budget is used up; raise"}},
 
-		"simulated":     {simulated: true, embedded: true, notices: []string{"The provider is simulated"}},
-		"embedded":      {embedded: true, notices: []string{"Redis is embedded"}},
-		"history":       {history: &History{Reason: "refused", since: day}, notices: []string{"Since 03:04 UTC the history cannot be written (refused)"}},
-		"history's gap": {history: &History{OK: true, Dropped: 4}, notices: []string{"The history is incomplete: rows that the store refused since the start of this replica: 4;"}},
+		"simulated": {simulated: true, embedded: true, notices: []string{"The provider is simulated"}},
+		"embedded":  {embedded: true, notices: []string{"Redis is embedded"}},
+		"history": {history: &History{Reason: "refused", since: day},
+			notices: []string{"Since 03:04 UTC the history cannot be written (refused)"}},
+		"history's gap": {history: &History{OK: true, Dropped: 4},
+			notices: []string{"The history is incomplete: rows that the store refused since the start of this replica: 4;"}},
 	} {
 		d := Document{Redis: c.redis, History: c.history, Targets: c.targets, set: newSet()}
 		if c.redis == (Redis{}) {

@@ -130,7 +130,8 @@ func TestNoWatchdog(t *testing.T) {
 		t.Errorf("%v, reloaded: %t, logged %s", err, reloaded, log.String())
 	}
 	environment(t, "WATCHDOG_USEC=x")
-	if err := none.KeepAlive(nil)(t.Context()); err != nil || log.Count("level=WARN", "the watchdog of systemd gets no keep-alive", "WATCHDOG_USEC") != 1 {
+	if err := none.KeepAlive(nil)(t.Context()); err != nil ||
+		log.Count("level=WARN", "the watchdog of systemd gets no keep-alive", "WATCHDOG_USEC") != 1 {
 		t.Errorf("%v, logged %s", err, log.String())
 	}
 }
@@ -144,7 +145,8 @@ func TestNoSocket(t *testing.T) {
 	for range 3 {
 		n.Ready()
 	}
-	if log.Count("level=WARN", "systemd does not receive the state of the daemon", name, "no such file") != 1 || strings.Count(log.String(), "\n") != 1 {
+	if log.Count("level=WARN", "systemd does not receive the state of the daemon", name, "no such file") != 1 ||
+		strings.Count(log.String(), "\n") != 1 {
 		t.Errorf("logged %s", log.String())
 	}
 }

@@ -11,7 +11,9 @@ func TestCurrency(t *testing.T) {
 		`""`: "1.50", "USD": "1.50 USD", "$": "$1.50", "€": "€1.50", "R$": "R$1.50", "kr.": "kr.1.50",
 		"usd": "", "dollars": "", "<b>": "", "1": "", "'a b'": "", `"\x1b"`: "", "[USD]": "",
 	} {
-		set, err := Parse("pools.yaml", fmt.Appendf(nil, "currency: %s\ntargets: {a: {type: turnstile, sitekey: x, pageurl: 'https://e.com/', owner: a}}\n", text), References{})
+		set, err := Parse("pools.yaml",
+			fmt.Appendf(nil, "currency: %s\ntargets: {a: {type: turnstile, sitekey: x, pageurl: 'https://e.com/', owner: a}}\n",
+				text), References{})
 		switch {
 		case err != nil && want != "":
 			t.Errorf("%s: %v", text, err)

@@ -337,7 +337,8 @@ func (at *place) number(kind string) (n float64, ok bool) {
 	n, err := strconv.ParseFloat(at.value, 64)
 	whole, digits := kind == wholeNumber, isDigits(at.value)
 	return n, at.obey(
-		fault{whole && digits && len(at.value) > 1 && at.value[0] == '0', fmt.Sprintf("must be %s without a zero in front, which YAML takes for an octal number", want)},
+		fault{whole && digits && len(at.value) > 1 && at.value[0] == '0',
+			fmt.Sprintf("must be %s without a zero in front, which YAML takes for an octal number", want)},
 		fault{err != nil || !decimal.MatchString(at.value) || whole && !digits || at.beyond(n), fmt.Sprintf("must be %s%s", want, at.not())},
 	)
 }

@@ -93,7 +93,8 @@ func documented(kind reflect.Type, comments map[string]string) (keys []documente
 		return keys
 	case reflect.TypeFor[Prices]():
 		for _, t := range captcha.SolvableTypes() {
-			keys = append(keys, documentedKey{string(t), "What 1000 solves of this type cost; 0 is free. 0 to 1000000.", reflect.TypeFor[float64]()})
+			keys = append(keys, documentedKey{string(t), "What 1000 solves of this type cost; 0 is free. 0 to 1000000.",
+				reflect.TypeFor[float64]()})
 		}
 		return keys
 	}
@@ -301,7 +302,8 @@ func table(out *strings.Builder, path string, kind reflect.Type, comments map[st
 		if below.Kind() == reflect.Slice {
 			below = below.Elem()
 		}
-		if below.Kind() == reflect.Struct && len(documented(below, comments)) > 0 && below != reflect.TypeFor[Prices]() && below != reflect.TypeFor[life]() &&
+		if below.Kind() == reflect.Struct && len(documented(below, comments)) > 0 && below != reflect.TypeFor[Prices]() &&
+			below != reflect.TypeFor[life]() &&
 			(below != reflect.TypeFor[Budget]() && below != reflect.TypeFor[Money]() || path == "defaults") {
 			inner[path+"."+k.name] = below
 		}
@@ -415,7 +417,8 @@ func TestDocsAgreeWithTheCode(t *testing.T) {
 		// A value is wrong if Parse says what it must be.
 		refused := func(key, value string) bool {
 			_, err := Parse("pools.yaml", fmt.Appendf(nil, text, key+": "+value), References{})
-			return err != nil && regexp.MustCompile(`\b`+key+`: (must be (an? |[a-z0-9_]+,|[a-z0-9_]+ or)|needs a unit)`).MatchString(err.Error())
+			return err != nil && regexp.MustCompile(`\b`+key+
+				`: (must be (an? |[a-z0-9_]+,|[a-z0-9_]+ or)|needs a unit)`).MatchString(err.Error())
 		}
 		for _, k := range documented(kind, comments) {
 			if k.doc == "" || !strings.HasSuffix(k.doc, ".") {
@@ -423,7 +426,8 @@ func TestDocsAgreeWithTheCode(t *testing.T) {
 			}
 			if lo, hi := k.limits(); lo != "" {
 				checked++
-				if refused(k.name, lo) && k.name != "first_poll" || refused(k.name, hi) || !refused(k.name, beyond(lo, -1)) || !refused(k.name, beyond(hi, 1)) {
+				if refused(k.name, lo) && k.name != "first_poll" || refused(k.name, hi) || !refused(k.name, beyond(lo, -1)) ||
+					!refused(k.name, beyond(hi, 1)) {
 					t.Errorf("%s.%s is not from %s to %s", kind, k.name, lo, hi)
 				}
 			}

@@ -26,16 +26,19 @@ func filesOf(contents map[string]string) References {
 // A reference to a file is replaced by the content without its final newline, in any scalar.
 func TestFileReferences(t *testing.T) {
 	set := mustParse(t, "server: {keys: [{name: ci, key: '${file:/run/secrets/ci}', scopes: [token]}]}\n"+
-		"redis: {url: 'redis://:${file:/run/secrets/redis}@redis.example.com:6379/1'}\n"+minimal("depth: ${file:/run/depth}"), filesOf(map[string]string{
-		"/run/secrets/ci": "0123456789abcdef\n", "/run/secrets/redis": "p%20w\r\n", "/run/depth": "7",
-	}))
-	if got := set.Redis.URL.Reveal(); got != "redis://:p%20w@redis.example.com:6379/1" || set.Targets[0].Depth != 7 || len(set.Server.Keys) != 1 {
+		"redis: {url: 'redis://:${file:/run/secrets/redis}@redis.example.com:6379/1'}\n"+minimal("depth: ${file:/run/depth}"),
+		filesOf(map[string]string{
+			"/run/secrets/ci": "0123456789abcdef\n", "/run/secrets/redis": "p%20w\r\n", "/run/depth": "7",
+		}))
+	if got := set.Redis.URL.Reveal(); got != "redis://:p%20w@redis.example.com:6379/1" || set.Targets[0].Depth != 7 ||
+		len(set.Server.Keys) != 1 {
 		t.Errorf("url %s, depth %d, keys %d", got, set.Targets[0].Depth, len(set.Server.Keys))
 	}
 	if got := Password(set.Redis.URL); got != "p w" {
 		t.Errorf("password %q", got.Reveal())
 	}
-	if got := mustParse(t, strings.Replace(minimal(), "owner: ", "owner: $${file:/x} ", 1), References{}).Targets[0].Owner; !strings.HasPrefix(got, "${file:/x} ") {
+	if got := mustParse(t, strings.Replace(minimal(), "owner: ", "owner: $${file:/x} ", 1),
+		References{}).Targets[0].Owner; !strings.HasPrefix(got, "${file:/x} ") {
 		t.Errorf("an escaped reference: %q", got)
 	}
 }
@@ -44,8 +47,8 @@ func TestFileReferences(t *testing.T) {
 func TestUnusableFilesAreRefused(t *testing.T) {
 	const secret = "CANARY"
 	refs := filesOf(map[string]string{
-		"/denied": "denied", "/hangs": "hangs", "/empty": "", "/newline": "\n", "/lines": secret + "\nmore\n", "/binary": secret + "\x00", "/latin1": secret + "\xe9",
-		"/large": strings.Repeat(secret, 20000), "/word": secret,
+		"/denied": "denied", "/hangs": "hangs", "/empty": "", "/newline": "\n", "/lines": secret + "\nmore\n",
+		"/binary": secret + "\x00", "/latin1": secret + "\xe9", "/large": strings.Repeat(secret, 20000), "/word": secret,
 	})
 	for reference, want := range map[string]string{
 		"${file:/none}":    "the file /none does not exist: create it, or correct the path",
@@ -66,7 +69,8 @@ func TestUnusableFilesAreRefused(t *testing.T) {
 			t.Errorf("%s: %v\nwant %s", reference, err, want)
 		}
 	}
-	if _, err := Parse("pools.yaml", []byte(minimal("depth: '${file:/word}'")), References{}); err == nil || !strings.Contains(err.Error(), "references to files are not allowed here") {
+	if _, err := Parse("pools.yaml", []byte(minimal("depth: '${file:/word}'")), References{}); err == nil ||
+		!strings.Contains(err.Error(), "references to files are not allowed here") {
 		t.Errorf("without files: %v", err)
 	}
 }
@@ -80,7 +84,8 @@ func TestCertificateIsRead(t *testing.T) {
 		"CANARY": "the certificate and the key cannot be used: failed to find any PEM data in certificate input: write a certificate and its key, both as PEM",
 	} {
 		_, err := Parse("pools.yaml", []byte(section+minimal()), filesOf(map[string]string{"/tls.crt": content, "/tls.key": "CANARY"}))
-		if err == nil || !strings.Contains(err.Error(), "pools.yaml:1: server.tls") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "CANARY") {
+		if err == nil || !strings.Contains(err.Error(), "pools.yaml:1: server.tls") || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "CANARY") {
 			t.Errorf("%q: %v\nwant %s", content, err, want)
 		}
 	}

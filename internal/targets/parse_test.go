@@ -69,7 +69,8 @@ func TestParseResolvesEveryKey(t *testing.T) {
 		testkit.NoError(t, err)
 		set := mustParse(t, string(data), environment(data))
 		fmt.Fprintf(&text, "%s:\n%sserver %+v\nredis %+v\nbudget %+v\ndedup %+v\nhistory %+v\nsolve %+v\nowners %v\ncurrency %q, dead letters in %s\n",
-			name, warnings(set), set.Server, set.Redis, set.Budget, set.Dedup, set.History, set.Solve, set.Owners, set.Currency, set.DeadLetters)
+			name, warnings(set), set.Server, set.Redis, set.Budget, set.Dedup, set.History, set.Solve, set.Owners, set.Currency,
+			set.DeadLetters)
 		for _, p := range set.Providers {
 			fmt.Fprintf(&text, "provider %+v\n", p)
 		}
@@ -80,8 +81,10 @@ func TestParseResolvesEveryKey(t *testing.T) {
 		if name != "testdata/good-full.yaml" {
 			continue
 		}
-		if got := []captcha.Secret{set.Redis.URL, set.Dedup.URL, set.Providers[0].Key, set.Server.CallbackSecrets[1], set.Targets[0].Identity.Proxy}; !slices.Equal(got, []captcha.Secret{
-			"rediss://user:secret@a.example.com:6379,rediss://b.example.com:6379", "postgresql://poold:secret@db.example.com/poold", "bearer-of-ci-0123", "a secret of last year",
+		if got := []captcha.Secret{set.Redis.URL, set.Dedup.URL, set.Providers[0].Key, set.Server.CallbackSecrets[1],
+			set.Targets[0].Identity.Proxy}; !slices.Equal(got, []captcha.Secret{
+			"rediss://user:secret@a.example.com:6379,rediss://b.example.com:6379",
+			"postgresql://poold:secret@db.example.com/poold", "bearer-of-ci-0123", "a secret of last year",
 			"user:secret@proxy.example.com:3128",
 		}) || set.Server.Keys[0].SHA256 != sha256.Sum256([]byte("bearer-of-ci-0123")) {
 			for _, secret := range got {
@@ -141,7 +144,8 @@ func TestMissingKeysAreInherited(t *testing.T) {
 		{"history: {backend: none}\n" + minimal(), history, History{Backend: HistoryNone}},
 		{"history: {backend: dynamodb}\n" + minimal(), history,
 			History{Backend: HistoryDynamoDB, Keep: 90 * days, Audit: 7 * days, Table: "CaptchaSolves", ActiveItems: true}},
-		{"history: {backend: postgres, url: 'postgres://h'}\n" + minimal(), history, History{Backend: HistoryPostgres, Keep: 90 * days, Audit: 7 * days, URL: "postgres://h"}},
+		{"history: {backend: postgres, url: 'postgres://h'}\n" + minimal(), history,
+			History{Backend: HistoryPostgres, Keep: 90 * days, Audit: 7 * days, URL: "postgres://h"}},
 
 		{minimal(), policy, []ProvidersPolicy{ProvidersOrdered, ProvidersOrdered}},
 		{"providers_policy: best\n" + minimal(), policy, []ProvidersPolicy{ProvidersBest, ProvidersBest}},
@@ -162,7 +166,8 @@ func TestMissingKeysAreInherited(t *testing.T) {
 		{ofService("service: 2captcha, protocol: create_task"), service, "2captcha 2captcha create_task https://api.2captcha.com true"},
 		{ofService("service: anti-captcha"), service, "anti-captcha anti-captcha create_task https://api.anti-captcha.com true"},
 		{ofService("service: capmonster"), service, "capmonster capmonster create_task https://api.capmonster.cloud true"},
-		{ofService("service: capsolver, name: mine, url: 'http://127.0.0.1:1/', balance: false"), service, "mine capsolver create_task http://127.0.0.1:1 false"},
+		{ofService("service: capsolver, name: mine, url: 'http://127.0.0.1:1/', balance: false"), service,
+			"mine capsolver create_task http://127.0.0.1:1 false"},
 		{minimal(), service, "acme  in_php https://solver.example.com false"},
 
 		{minimal(), price, unknownPrices},

@@ -57,7 +57,8 @@ func (p *Provider) validate(at *place) {
 		at.rule(p.URL != "", "url", "is missing: give the address, or service")
 	}
 	p.checkAddresses(at)
-	at.warnIf(p.Protocol != ProtocolSimulated && p.PollInterval < time.Second, "poll_interval", "is very short: services require seconds between two polls and ban faster clients")
+	at.warnIf(p.Protocol != ProtocolSimulated && p.PollInterval < time.Second, "poll_interval",
+		"is very short: services require seconds between two polls and ban faster clients")
 	if at.ok("timeout", "first_poll") && p.Timeout <= p.FirstPoll {
 		at.at("timeout", "first_poll").fail("timeout must exceed first_poll, or every task times out before its first poll (default timeout: 3m)")
 	}
@@ -74,7 +75,8 @@ func (p *Provider) validate(at *place) {
 
 // checkAddresses checks the addresses of the service and of this daemon, and removes a final slash.
 func (p *Provider) checkAddresses(at *place) {
-	at.check("url", addressFault(p.URL, "must not hold a user and password: the account's key goes under key", "must not hold a ? or #: keys and parameters are sent in the body"))
+	at.check("url", addressFault(p.URL, "must not hold a user and password: the account's key goes under key",
+		"must not hold a ? or #: keys and parameters are sent in the body"))
 	p.URL = strings.TrimRight(p.URL, "/")
 	at.rule(!method.MatchString(p.URL), "url", "must be the base address, without in.php, createTask and the like")
 	at.warnIf(unencrypted(p.URL), "url", "http sends the account's key unencrypted: use https")
@@ -191,7 +193,8 @@ func (s *Set) checkProviders(at *place) {
 		usable[0].Name, usable[0].Protocol = "simulated", ProtocolSimulated
 		at.warnOfDemo("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
 	default:
-		at.fail("none can be used, and with redis.url other than embedded no provider is simulated by default%s", cmp.Or(toSet(unset), ": give one of them a key"))
+		at.fail("none can be used, and with redis.url other than embedded no provider is simulated by default%s",
+			cmp.Or(toSet(unset), ": give one of them a key"))
 	}
 	s.Providers = usable
 }
@@ -212,7 +215,8 @@ func (s *Set) warnUnusual(top *place) {
 			return t.ProvidersPolicy == ProvidersBest && price <= 0 || t.ProvidersPolicy == ProvidersCheapest && price < 0
 		})
 		if priceless >= 0 && len(s.Providers) > 1 {
-			at.at("providers_policy").warn("the prices of all providers count as equal, because %s has no price_per_1000 above 0 for %s", s.Providers[priceless].Name, kind)
+			at.at("providers_policy").warn(
+				"the prices of all providers count as equal, because %s has no price_per_1000 above 0 for %s", s.Providers[priceless].Name, kind)
 		}
 	}
 }

@@ -32,10 +32,13 @@ func TestReadSolve(t *testing.T) {
 	})
 	v2 := func(more string) string { return `{"type":"recaptcha_v2","sitekey":"k",` + onPage + more + `}` }
 	for body, want := range map[string]string{
-		v2(`,"user_agent":"` + strings.Repeat("a", 2049) + `"`):                                       "user_agent: must not be longer than 2048 bytes",
-		v2(`,"data_s":"` + strings.Repeat("CANARY", 3000) + `"`):                                      "data_s: must not be longer than 16384 bytes",
-		`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`: "image: must be at most 1048576 bytes (1 MiB), not 1048577",
-		`{"type":"image","image":"` + strings.Repeat("CANA", 1<<19+1) + `"}`:                          "image: must not be longer than 2097152 bytes",
+		v2(`,"user_agent":"` + strings.Repeat("a", 2049) +
+			`"`): "user_agent: must not be longer than 2048 bytes",
+		v2(`,"data_s":"` + strings.Repeat("CANARY", 3000) +
+			`"`): "data_s: must not be longer than 16384 bytes",
+		`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) +
+			`"}`: "image: must be at most 1048576 bytes (1 MiB), not 1048577", `{"type":"image","image":"` +
+			strings.Repeat("CANA", 1<<19+1) + `"}`: "image: must not be longer than 2097152 bytes",
 	} {
 		if _, err := ReadSolve([]byte(body)); err == nil || err.Error() != want {
 			t.Errorf("%.200s: %v, want %s", body, err, want)
@@ -47,11 +50,13 @@ func TestReadSolve(t *testing.T) {
 func TestRequestsSeeNoEnvironment(t *testing.T) {
 	t.Setenv("POOLD_TEST", canary)
 	for _, text := range []string{"${POOLD_TEST}", "${POOLD_TEST:-a}", "${UNSET}", "${", "$${POOLD_TEST}", "x${POOLD_TEST}"} {
-		r, err := ReadSolve([]byte(`{"type":"turnstile","sitekey":"` + text + `",` + onPage + `,"data":"` + text + `","action":"` + text + `"}`))
+		r, err := ReadSolve([]byte(`{"type":"turnstile","sitekey":"` + text + `",` + onPage + `,"data":"` + text +
+			`","action":"` + text + `"}`))
 		if err != nil || r.Identity.Sitekey != text || r.Identity.Data != text || r.Identity.Action != text {
 			t.Errorf("%s: %+v, %v", text, r, err)
 		}
-		_, err = ReadSolve([]byte(`{"type":"` + text + `","timeout":"` + text + `","min_score":"` + text + `","` + text + `":"` + text + `"}`))
+		_, err = ReadSolve([]byte(`{"type":"` + text + `","timeout":"` + text + `","min_score":"` + text + `","` + text +
+			`":"` + text + `"}`))
 		if err == nil || strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -136,7 +141,8 @@ func TestSolveOfAgreesWithReadSolve(t *testing.T) {
 			image = []byte("the caller checked it")
 		}
 		got, err := SolveOf(good, image)
-		if want := (SolveRequest{Identity: good, Image: image, Timeout: 2 * time.Minute, Dedup: DedupRequest}); err != nil || !reflect.DeepEqual(got, want) {
+		if want := (SolveRequest{Identity: good, Image: image, Timeout: 2 * time.Minute, Dedup: DedupRequest}); err != nil ||
+			!reflect.DeepEqual(got, want) {
 			t.Errorf("%+v: %+v, %v", good, got, err)
 		}
 	}
@@ -147,8 +153,10 @@ func TestSolveOfAgreesWithReadSolve(t *testing.T) {
 		{captcha.Identity{Type: captcha.HCaptcha, Pageurl: page}, "sitekey: is missing: hcaptcha needs it"},
 		{with(func(id *captcha.Identity) { id.Data = "d" }), "data: belongs to turnstile, not to recaptcha_v2: remove it"},
 		{with(func(id *captcha.Identity) { id.DataS = "a\xff" }), "data_s: must be valid UTF-8"},
-		{with(func(id *captcha.Identity) { id.Proxy, id.ProxyType = "u:CANARY@h", "http" }), "proxy: must be host:port or user:password@host:port"},
-		{captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: page, MinScore: 1}, `min_score: must be a number from 0.1 to 0.9, not "1"`},
+		{with(func(id *captcha.Identity) { id.Proxy, id.ProxyType = "u:CANARY@h", "http" }),
+			"proxy: must be host:port or user:password@host:port"},
+		{captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: page, MinScore: 1},
+			`min_score: must be a number from 0.1 to 0.9, not "1"`},
 	} {
 		if _, err := SolveOf(tc.id, nil); err == nil || err.Error() != tc.want {
 			t.Errorf("%+v: %v, want %s", tc.id, err, tc.want)

@@ -87,7 +87,8 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("set %v, error %T: %v", set, err, err)
 			}
 			for _, p := range problems {
-				if strings.Contains(p.Text, secret) || strings.ContainsAny(p.Text, "\n\r\x1b") || p.Line < 0 || p.Line > strings.Count(string(data), "\n")+1 {
+				if strings.Contains(p.Text, secret) || strings.ContainsAny(p.Text, "\n\r\x1b") || p.Line < 0 ||
+					p.Line > strings.Count(string(data), "\n")+1 {
 					t.Fatalf("problem %q", p)
 				}
 			}

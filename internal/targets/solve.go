@@ -57,7 +57,8 @@ func (s *Solve) validate(at *place) {
 			item.fail("must be a site key or a pattern such as 6Le*, 1 to 256 characters without spaces%s", item.not())
 		}
 	}
-	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget", "needs per_hour or per_day above 0, money_per_day or money_per_month: callers decide what is bought, so a budget must limit how much")
+	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget",
+		"needs per_hour or per_day above 0, money_per_day or money_per_month: callers decide what is bought, so a budget must limit how much")
 }
 
 // checkAgainst checks the section against other sections. A missing owner is inherited.
@@ -137,10 +138,12 @@ func splitPage(address string, pattern bool) (p page, rule string) {
 	return p, first(
 		fault{(n < 1 || n > 65535 || strconv.Itoa(n) != p.port) && (!pattern || p.port != "*"), "the port must be a number from 1 to 65535"},
 		fault{!goodHost, "the host must be names of a-z, 0-9, - and _ with single dots between them, or a whole IP address without wildcards"},
-		fault{strings.Contains(p.host, "*") && !strings.ContainsAny(p.host, "abcdefghijklmnopqrstuvwxyz"), "the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"},
+		fault{strings.Contains(p.host, "*") && !strings.ContainsAny(p.host, "abcdefghijklmnopqrstuvwxyz"),
+			"the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"},
 		fault{pattern && query != "", "must not hold a ?: queries are not compared"},
 		fault{pattern && m[4] == "", "needs a path: /* is every page of the host"},
-		fault{slices.ContainsFunc(escapes.FindAllString(p.path, -1), unsafeEscape), "the path must not hold encoded dots, slashes, percent signs and control characters, and a % needs two hex digits behind it"},
+		fault{slices.ContainsFunc(escapes.FindAllString(p.path, -1), unsafeEscape),
+			"the path must not hold encoded dots, slashes, percent signs and control characters, and a % needs two hex digits behind it"},
 		fault{steps.MatchString(p.path), "the path must not hold the steps . and .."},
 	)
 }

@@ -95,12 +95,14 @@ func checkPostgres(at *place, address captcha.Secret, wanted bool) {
 	u, err := url.Parse(address.Reveal())
 	switch given := address != ""; {
 	case !given:
-		at.rule(!wanted || !at.ok("backend"), "url", "is required with backend: postgres, as postgres://USER:PASSWORD@HOST/DATABASE%s", toSet(at.at("url").names))
+		at.rule(!wanted || !at.ok("backend"), "url",
+			"is required with backend: postgres, as postgres://USER:PASSWORD@HOST/DATABASE%s", toSet(at.at("url").names))
 	case err != nil:
 		at.check("url", "is not a URL: begin with postgres:// and write special characters of a password as %XX")
 	default:
 		at.rule(u.Scheme == "postgres" || u.Scheme == "postgresql", "url", "must be a URL that begins with postgres:// or postgresql://")
-		at.rule(u.Hostname() != "" || u.Query().Get("host") != "", "url", "names no host: write postgres://USER:PASSWORD@HOST/DATABASE, or ?host=/DIRECTORY for a socket")
+		at.rule(u.Hostname() != "" || u.Query().Get("host") != "", "url",
+			"names no host: write postgres://USER:PASSWORD@HOST/DATABASE, or ?host=/DIRECTORY for a socket")
 		at.rule(wanted || !at.ok("backend"), "url", "belongs to backend: postgres: remove it, or set backend")
 	}
 }

@@ -106,7 +106,8 @@ var cloudflareKey = regexp.MustCompile(`^[0-3]x[0-9A-Za-z_-]{20}`)
 
 func checkMargin(at *place, lifetime, margin time.Duration) {
 	if margin >= lifetime && at.ok("lifetime", "margin") {
-		at.at("margin", "lifetime").fail("the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
+		at.at("margin", "lifetime").fail(
+			"the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
 	}
 }
 

@@ -60,11 +60,13 @@ func yesterday() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Ad
 func order(n int, ended time.Time) *history.Order {
 	outcomes := []history.Outcome{history.Solved, history.Solved, history.Failed, history.Discarded, history.Refused, history.Lost}
 	o := &history.Order{
-		ID: fmt.Sprintf("%026d", ended.UnixMilli()), Target: fmt.Sprint("target-", n%50), Owner: "qa@example.com", Type: captcha.Types()[n%4],
-		Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://staging.example.com/login", Provider: "captchaai",
-		Task: fmt.Sprint("task-", ended.UnixMilli()), Status: history.StatusError, Outcome: outcomes[n%6], Code: "A_CODE",
-		PlacedAt: history.Time{Time: ended.Add(-21 * time.Second)}, SubmittedAt: history.Time{Time: ended.Add(-20123 * time.Millisecond)},
-		EndedAt: history.Time{Time: ended}, ElapsedMS: 20123, Polls: 3, EndedBy: "poll", Price: 2_990_000, Choice: "cheapest",
+		ID: fmt.Sprintf("%026d", ended.UnixMilli()), Target: fmt.Sprint("target-", n%50), Owner: "qa@example.com",
+		Type: captcha.Types()[n%4], Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
+		Pageurl: "https://staging.example.com/login", Provider: "captchaai", Task: fmt.Sprint("task-", ended.UnixMilli()),
+		Status: history.StatusError, Outcome: outcomes[n%6], Code: "A_CODE",
+		PlacedAt:    history.Time{Time: ended.Add(-21 * time.Second)},
+		SubmittedAt: history.Time{Time: ended.Add(-20123 * time.Millisecond)}, EndedAt: history.Time{Time: ended},
+		ElapsedMS: 20123, Polls: 3, EndedBy: "poll", Price: 2_990_000, Choice: "cheapest",
 	}
 	if o.Outcome == history.Solved {
 		o.Status, o.Code, o.SolvedAt = history.StatusSolved, "", history.Time{Time: ended.Add(-5 * time.Second)}
@@ -144,7 +146,8 @@ func TestOtherProgramsReadTheTable(t *testing.T) {
 	rows := orders(yesterday(), 60)
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	mustAppend(t, s, append(rows, purchase(0, now))...)
-	newest := query(t, s, nil, "PK = :pk AND begins_with(SK, :prefix)", map[string]string{":pk": "SITE#" + rows[0].Sitekey, ":prefix": "SOLVE#"})
+	newest := query(t, s, nil, "PK = :pk AND begins_with(SK, :prefix)",
+		map[string]string{":pk": "SITE#" + rows[0].Sitekey, ":prefix": "SOLVE#"})
 	if len(newest) != 50 {
 		t.Fatalf("%d are the newest of the site", len(newest))
 	}
@@ -153,20 +156,24 @@ func TestOtherProgramsReadTheTable(t *testing.T) {
 			t.Errorf("%d of the site is %s, want %s", n, i.text("SK"), want)
 		}
 	}
-	day := query(t, s, nil, "PK = :pk AND SK = :sk", map[string]string{":pk": "STATS#" + yesterday().Format(time.DateOnly), ":sk": "TYPE#" + string(captcha.Types()[0])})
+	day := query(t, s, nil, "PK = :pk AND SK = :sk",
+		map[string]string{":pk": "STATS#" + yesterday().Format(time.DateOnly), ":sk": "TYPE#" + string(captcha.Types()[0])})
 	want := item{ // orders 0, 4, 8, ... are solved, refused, failed, and so on
-		"PK": "STATS#" + yesterday().Format(time.DateOnly), "SK": "TYPE#" + string(captcha.Types()[0]), "captcha_type": string(captcha.Types()[0]),
-		"total_solves": 15.0, "successful": 5.0, "failed": 5.0, "refused": 5.0, "total_elapsed": 5 * 20123.0, "spent": 5 * 2_990_000.0,
+		"PK": "STATS#" + yesterday().Format(time.DateOnly), "SK": "TYPE#" + string(captcha.Types()[0]),
+		"captcha_type": string(captcha.Types()[0]), "total_solves": 15.0, "successful": 5.0, "failed": 5.0, "refused": 5.0,
+		"total_elapsed": 5 * 20123.0, "spent": 5 * 2_990_000.0,
 	}
 	if len(day) != 1 || !maps.Equal(day[0], want) {
 		t.Errorf("a day's figures are %v, want %v", day, want)
 	}
 	active := query(t, s, aws.String("GSI1"), "GSI1PK = :pk", map[string]string{":pk": "STATUS#polling"})
-	if len(active) != 1 || active[0].text("PK") != "ACTIVE#"+purchase(0, now).ID || active[0].text("SK") != "TASK" || active[0].text("status") != "polling" {
+	if len(active) != 1 || active[0].text("PK") != "ACTIVE#"+purchase(0, now).ID || active[0].text("SK") != "TASK" ||
+		active[0].text("status") != "polling" {
 		t.Errorf("active tasks: %v", active)
 	}
 	values := map[string]string{":pk": "STATUS#error", ":from": stamp(rows[30].At)}
-	if found := query(t, s, aws.String("GSI1"), "GSI1PK = :pk AND GSI1SK > :from", values); len(found) != 20 || found[0].text("SK") != "META" {
+	if found := query(t, s, aws.String("GSI1"), "GSI1PK = :pk AND GSI1SK > :from", values); len(found) != 20 ||
+		found[0].text("SK") != "META" {
 		t.Errorf("%d ended otherwise since then, want 20", len(found))
 	}
 }
@@ -182,15 +189,16 @@ func TestAttributes(t *testing.T) {
 		"PK": "SOLVE#" + id, "SK": "META", "GSI1PK": "STATUS#solved", "GSI1SK": at + "#" + id, "order": id, "captcha_type": string(o.Type),
 		"sitekey": o.Sitekey, "pageurl": o.Pageurl, "status": "solved", "outcome": "solved", "placed_at": o.PlacedAt.String(),
 		"submitted_at": o.SubmittedAt.String(), "solved_at": o.SolvedAt.String(), "ended_at": at, "elapsed_ms": 20123.0, "polls": 3.0,
-		"project": o.Owner, "target": o.Target, "provider": o.Provider, "task": o.Task, "ended_by": "poll", "price": 0.00299, "choice": "cheapest",
-		"ttl": ttl,
+		"project": o.Owner, "target": o.Target, "provider": o.Provider, "task": o.Task, "ended_by": "poll", "price": 0.00299,
+		"choice": "cheapest", "ttl": ttl,
 	}
 	for _, want := range []item{
 		solve, solve.copyTo(key{"SOLVE#" + o.Task, "META"}), solve.copyTo(key{"SITE#" + o.Sitekey, "SOLVE#" + at + "#" + id}),
-		{"PK": "KEY#ci", "SK": at + "#17-1", "id": "17-1", "at": at, "key": "ci", "action": "missed", "target": "target-0", "price": nil, "ttl": ttl},
+		{"PK": "KEY#ci", "SK": at + "#17-1", "id": "17-1", "at": at, "key": "ci", "action": "missed", "target": "target-0",
+			"price": nil, "ttl": ttl},
 		{"PK": "STATS#" + at[:10], "SK": "KEY#ci", "key": "ci", "missed": 1.0, "unpriced": 1.0, "ttl": ttl + 12*3600},
-		{"PK": "STATS#" + at[:10], "SK": "TARGET#target-0#qa@example.com", "target": "target-0", "project": "qa@example.com", "total_solves": 1.0,
-			"successful": 1.0, "failed": 0.0, "total_elapsed": 20123.0, "spent": 2_990_000.0},
+		{"PK": "STATS#" + at[:10], "SK": "TARGET#target-0#qa@example.com", "target": "target-0", "project": "qa@example.com",
+			"total_solves": 1.0, "successful": 1.0, "failed": 0.0, "total_elapsed": 20123.0, "spent": 2_990_000.0},
 	} {
 		got := query(t, s, nil, "PK = :pk AND SK = :sk", map[string]string{":pk": want.text("PK"), ":sk": want.text("SK")})
 		if len(got) != 1 || !maps.Equal(got[0], want) {
@@ -281,7 +289,8 @@ func TestInit(t *testing.T) {
 	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)
 	s := openStore(t, Options{Endpoint: server.URL})
-	if err := s.Check(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "CaptchaSolves does not exist: poold history init makes it") {
+	if err := s.Check(t.Context()); err == nil ||
+		!strings.HasSuffix(err.Error(), "CaptchaSolves does not exist: poold history init makes it") {
 		t.Errorf("before: %v", err)
 	}
 	var group sync.WaitGroup
@@ -328,8 +337,9 @@ func TestOtherShapesAreNamed(t *testing.T) {
 			keys[0].AttributeName, keys[1].AttributeName = keys[1].AttributeName, keys[0].AttributeName
 			in.GlobalSecondaryIndexes[0].Projection.ProjectionType = types.ProjectionTypeKeysOnly
 		}, "ttl", "; index GSI1 with keys GSI1SK (S), GSI1PK (S) and KEYS_ONLY attributes; "},
-		"expires by another attribute": {func(*dynamodb.CreateTableInput) {}, "expires_at", "; time to live by expires_at; poold needs keys PK"},
-		"does not expire":              {func(*dynamodb.CreateTableInput) {}, "", ""},
+		"expires by another attribute": {func(*dynamodb.CreateTableInput) {}, "expires_at",
+			"; time to live by expires_at; poold needs keys PK"},
+		"does not expire": {func(*dynamodb.CreateTableInput) {}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, Options{Table: "test-" + rand.Text(), Endpoint: server.URL})

@@ -33,7 +33,8 @@ func TestBusyServiceIsAskedAgain(t *testing.T) {
 			const times = 4
 			asked := map[string]int{}
 			s, proxy := openThrough(t, func(operation string, body []byte) dynamotest.Fate {
-				if fate.After && !bytes.Contains(body, []byte("ClientRequestToken")) || fate.Reasons != nil && operation != "TransactWriteItems" {
+				if fate.After && !bytes.Contains(body, []byte("ClientRequestToken")) || fate.Reasons != nil &&
+					operation != "TransactWriteItems" {
 					return dynamotest.Fate{}
 				}
 				if asked[operation]++; asked[operation] > times {
@@ -75,7 +76,8 @@ func TestErrorsOfOutages(t *testing.T) {
 		s := openStore(t, Options{Table: "t", Endpoint: endpoint})
 		group.Go(func() {
 			err := s.Append(t.Context(), orders(yesterday(), 1))
-			if want := "writing the history: " + history.ErrDown.Error() + ": " + reason; !errors.Is(err, history.ErrDown) || err.Error() != want {
+			if want := "writing the history: " + history.ErrDown.Error() + ": " + reason; !errors.Is(err, history.ErrDown) ||
+				err.Error() != want {
 				t.Errorf("%v, want %s", err, want)
 			}
 			_, find := s.Find(t.Context(), history.Query{By: history.BySite, Limit: 1})
@@ -104,7 +106,8 @@ func TestNoCredentials(t *testing.T) {
 		t.Errorf("without a region: %v", err)
 	}
 	t.Setenv("AWS_PROFILE", "no-such")
-	if _, err := Open(t.Context(), Options{Region: "eu-central-1"}); err == nil || err.Error() != "dynamodb: the AWS profile no-such does not exist" {
+	if _, err := Open(t.Context(), Options{Region: "eu-central-1"}); err == nil ||
+		err.Error() != "dynamodb: the AWS profile no-such does not exist" {
 		t.Errorf("another profile: %v", err)
 	}
 }

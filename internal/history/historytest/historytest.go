@@ -228,7 +228,8 @@ func testWhole(t *testing.T, w *twin) {
 		w.append(t, order(50+i, midnight.Add(off*time.Millisecond)), handout(50+i, midnight.Add(off*time.Millisecond)))
 	}
 	w.append(t, order(100, at, func(o *history.Order) {
-		*o = history.Order{ID: o.ID, Target: o.Target, Type: o.Type, Status: o.Status, Outcome: o.Outcome, EndedAt: o.EndedAt, Price: history.MoneyUnknown}
+		*o = history.Order{ID: o.ID, Target: o.Target, Type: o.Type, Status: o.Status, Outcome: o.Outcome, EndedAt: o.EndedAt,
+			Price: history.MoneyUnknown}
 	}), order(101, at, func(o *history.Order) {
 		o.Polls, o.ElapsedMS, o.Price, o.SolvedAt = 1<<31-1, 1<<40, 123_456_789_123, history.Time{}
 	}), handout(100, at, func(h *history.Handout) {
@@ -236,8 +237,8 @@ func testWhole(t *testing.T, w *twin) {
 	}), handout(101, at, func(h *history.Handout) { h.Price = history.MoneyUnknown }))
 	for i, text := range []string{
 		"50%_off%2F%00", "/../a?b=c&d#e", "SITE#x#SOLVE#y:{z}*[a-z]?|", `'"` + "`" + `\'; drop table x; --\n`, `{"$ne":null}[1,2]<>&`,
-		"=1+1,\"a\";\tb\r\n", " a  b ", "Prüfung-試験-🧪-\u200dé", "e\u0301", "\u2028\u2029\u0085", "0010e5", "null", "\x00", "a\x00b\x01\x1b[31m\x7f",
-		"\xff\xfe", "ab\xc3", strings.Repeat("7aB-", 64), strings.Repeat("é試", 2000) + "\xff",
+		"=1+1,\"a\";\tb\r\n", " a  b ", "Prüfung-試験-🧪-\u200dé", "e\u0301", "\u2028\u2029\u0085", "0010e5", "null",
+		"\x00", "a\x00b\x01\x1b[31m\x7f", "\xff\xfe", "ab\xc3", strings.Repeat("7aB-", 64), strings.Repeat("é試", 2000) + "\xff",
 	} {
 		w.append(t, order(200+i, at, func(o *history.Order) {
 			o.Sitekey, o.Pageurl, o.Owner, o.Provider, o.Task, o.Code, o.Choice = text, text, text, text, text, text, text

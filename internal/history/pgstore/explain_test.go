@@ -38,7 +38,8 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 		server.SQL(t, address, statement)
 	}
 	now, days := time.Now(), 24*time.Hour
-	page := history.Query{Limit: 50, From: now.Add(-20 * days), To: now.Add(-10 * days), Before: history.Position{At: now.Add(-12 * days), ID: "f"}}
+	page := history.Query{Limit: 50, From: now.Add(-20 * days), To: now.Add(-10 * days),
+		Before: history.Position{At: now.Add(-12 * days), ID: "f"}}
 	var many []string
 	for n := range fewTargets {
 		many = append(many, fmt.Sprint("target-", 2*n+1))
@@ -52,20 +53,24 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 		index     string
 		pages     int // most pages
 	}{
-		"a site":                    {history.Query{By: history.BySite, Value: "large"}, nil, nil, "captcha_history_site", 100},
-		"a site, of few targets":    {history.Query{By: history.BySite, Value: "large"}, []string{"rare", "target-1", "unknown"}, nil, "captcha_history_site_target", 100},
-		"a site, of one of before":  {history.Query{By: history.BySite, Value: "large"}, []string{"before"}, nil, "captcha_history_site_target", 100},
-		"a site, of many targets":   {history.Query{By: history.BySite, Value: "large"}, many, nil, "captcha_history_site", 250},
-		"a status":                  {history.Query{By: history.ByStatus, Value: "solved"}, nil, nil, "captcha_history_status", 100},
-		"a status, of few targets":  {history.Query{By: history.ByStatus, Value: "error"}, []string{"rare", "before"}, nil, "captcha_history_status_target", 150},
+		"a site": {history.Query{By: history.BySite, Value: "large"}, nil, nil, "captcha_history_site", 100},
+		"a site, of few targets": {history.Query{By: history.BySite, Value: "large"},
+			[]string{"rare", "target-1", "unknown"}, nil, "captcha_history_site_target", 100},
+		"a site, of one of before": {history.Query{By: history.BySite, Value: "large"}, []string{"before"}, nil,
+			"captcha_history_site_target", 100},
+		"a site, of many targets": {history.Query{By: history.BySite, Value: "large"}, many, nil, "captcha_history_site", 250},
+		"a status":                {history.Query{By: history.ByStatus, Value: "solved"}, nil, nil, "captcha_history_status", 100},
+		"a status, of few targets": {history.Query{By: history.ByStatus, Value: "error"}, []string{"rare", "before"}, nil,
+			"captcha_history_status_target", 150},
 		"a status, of many targets": {history.Query{By: history.ByStatus, Value: "solved"}, many, nil, "captcha_history_status", 300},
 		"a key":                     {history.Query{By: history.ByKey, Value: "large"}, nil, nil, "captcha_history_key", 100},
-		"a key, of few targets":     {history.Query{By: history.ByKey, Value: "large"}, []string{"rare", "before"}, nil, "captcha_history_key_target", 150},
-		"an order":                  {history.Query{By: history.ByID, Value: "unknown"}, nil, nil, "captcha_history_pkey", 10},
-		"a task":                    {history.Query{By: history.ByTask, Value: "100"}, nil, nil, "captcha_history_task", 10},
-		"old orders":                {history.Query{}, nil, forget(forgetRows, history.KindOrder), "captcha_history_at", 1500},
-		"old hand-outs":             {history.Query{}, nil, forget(forgetRows, history.KindHandout), "captcha_history_at", 1500},
-		"old figures":               {history.Query{}, nil, forget(forgetDays, history.KindOrder), "captcha_days_pkey", 1500},
+		"a key, of few targets": {history.Query{By: history.ByKey, Value: "large"}, []string{"rare", "before"}, nil,
+			"captcha_history_key_target", 150},
+		"an order":      {history.Query{By: history.ByID, Value: "unknown"}, nil, nil, "captcha_history_pkey", 10},
+		"a task":        {history.Query{By: history.ByTask, Value: "100"}, nil, nil, "captcha_history_task", 10},
+		"old orders":    {history.Query{}, nil, forget(forgetRows, history.KindOrder), "captcha_history_at", 1500},
+		"old hand-outs": {history.Query{}, nil, forget(forgetRows, history.KindHandout), "captcha_history_at", 1500},
+		"old figures":   {history.Query{}, nil, forget(forgetDays, history.KindOrder), "captcha_days_pkey", 1500},
 	} {
 		for place, q := range map[string]history.Query{"first page": {Limit: 50}, "later page": page} {
 			t.Run(name+", "+place, func(t *testing.T) {

@@ -66,7 +66,8 @@ func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	}
 	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, quarter, quarter)
 	at := time.Now()
-	testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order("a", at), historytest.Order("B", at), historytest.Order("A", at), historytest.Order("b", at)}))
+	testkit.NoError(t, s.Append(t.Context(),
+		[]history.Row{historytest.Order("a", at), historytest.Order("B", at), historytest.Order("A", at), historytest.Order("b", at)}))
 	page, err := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 9})
 	testkit.NoError(t, err)
 	rows, err := history.Decode[history.Order](page)
@@ -86,7 +87,8 @@ func testExpiredRows(t *testing.T, server *postgrestest.Server) {
 	now, day := time.Now(), 24*time.Hour
 	limit := now.UTC().Truncate(day).Add(-day - day/2) // noon of the day before yesterday
 	old, _ := openStore(t, address, postgrestest.Patience, quarter, quarter)
-	rows := []history.Row{historytest.Order("now", now), historytest.Handout("now", now), historytest.Order("same day", limit.Add(-time.Hour))}
+	rows := []history.Row{historytest.Order("now", now), historytest.Handout("now", now),
+		historytest.Order("same day", limit.Add(-time.Hour))}
 	for n := range 12 {
 		at := limit.Add(time.Hour - time.Duration(n)*day)
 		rows = append(rows, historytest.Order(fmt.Sprint(n), at), historytest.Handout(fmt.Sprint(n), at))
@@ -114,7 +116,8 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 	thief, through := postgrestest.Through(t, address)
 	var rows []history.Row
 	for n := range 500 {
-		rows = append(rows, historytest.Order(fmt.Sprint(n), time.Now().Add(-time.Duration(n)*time.Second)), historytest.Handout(fmt.Sprint(n), time.Now()))
+		rows = append(rows, historytest.Order(fmt.Sprint(n), time.Now().Add(-time.Duration(n)*time.Second)),
+			historytest.Handout(fmt.Sprint(n), time.Now()))
 	}
 	var senders sync.WaitGroup
 	stop := make(chan struct{})
@@ -167,7 +170,8 @@ func testRefusals(t *testing.T, server *postgrestest.Server) {
 			raise exception using errcode = (regexp_split_to_array(new.id, ' '))[2]; end $$;
 		create trigger refuse before insert on captcha_history for each row execute function refuse()`)
 	for code, down := range map[string]bool{"53100": true, "25006": true, "23514": false, "54000": false} {
-		if err := s.Append(t.Context(), []history.Row{historytest.Order("error "+code, time.Now())}); errors.Is(err, history.ErrDown) != down || !strings.Contains(err.Error(), code) {
+		if err := s.Append(t.Context(), []history.Row{historytest.Order("error "+code, time.Now())}); errors.Is(err,
+			history.ErrDown) != down || !strings.Contains(err.Error(), code) {
 			t.Errorf("%s: %v", code, err)
 		}
 	}

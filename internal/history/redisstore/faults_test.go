@@ -26,8 +26,8 @@ func TestEachKeyExpires(t *testing.T) {
 		testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
 		date := time.Now().UTC().Format(time.DateOnly)
 		want := map[string]time.Duration{
-			"p:orders:{history}:solved": 100 * time.Hour, "p:orders:{history}:site:site": 100 * time.Hour, "p:day:{history}:" + date: 100 * time.Hour,
-			"p:handouts:{history}:key": 70 * time.Hour, "p:usage:{history}:" + date: 70 * time.Hour,
+			"p:orders:{history}:solved": 100 * time.Hour, "p:orders:{history}:site:site": 100 * time.Hour, "p:day:{history}:" +
+				date: 100 * time.Hour, "p:handouts:{history}:key": 70 * time.Hour, "p:usage:{history}:" + date: 70 * time.Hour,
 		}
 		keys := db.Slow.Keys(t.Context(), "p:*").Val()
 		for _, key := range keys {
@@ -54,7 +54,8 @@ func TestListsKeepTheNewest(t *testing.T) {
 		for i := range history.MostBatch / 2 {
 			n := 50*batch + i
 			at := began.Add(time.Duration(n) * time.Millisecond)
-			rows = append(rows, historytest.Order(fmt.Sprintf("%05d", n), at), historytest.Handout(fmt.Sprintf("%05d", 2*n), at), historytest.Handout(fmt.Sprintf("%05d", 2*n+1), at))
+			rows = append(rows, historytest.Order(fmt.Sprintf("%05d", n), at), historytest.Handout(fmt.Sprintf("%05d", 2*n), at),
+				historytest.Handout(fmt.Sprintf("%05d", 2*n+1), at))
 		}
 		testkit.NoError(t, s.Append(t.Context(), rows))
 	}
@@ -62,9 +63,11 @@ func TestListsKeepTheNewest(t *testing.T) {
 		by    history.By
 		value string
 		n     int
-	}{{history.BySite, "site", 50}, {history.ByStatus, "solved", 1000}, {history.ByKey, "key", 10_000}, {history.ByID, "00000", 0}, {history.ByID, "05000", 1}} {
+	}{{history.BySite, "site", 50}, {history.ByStatus, "solved", 1000}, {history.ByKey, "key", 10_000},
+		{history.ByID, "00000", 0}, {history.ByID, "05000", 1}} {
 		page, err := s.Find(t.Context(), history.Query{By: c.by, Value: c.value, Limit: 20_000})
-		if err != nil || len(page.Rows) != c.n || page.More || c.n > 1 && !strings.Contains(string(page.Rows[0]), map[bool]string{false: "05099", true: "10199"}[c.by == history.ByKey]) {
+		if err != nil || len(page.Rows) != c.n || page.More || c.n > 1 &&
+			!strings.Contains(string(page.Rows[0]), map[bool]string{false: "05099", true: "10199"}[c.by == history.ByKey]) {
 			t.Errorf("%s: %d rows, %v; want the newest %d", c.by, len(page.Rows), err, c.n)
 		}
 	}
@@ -108,7 +111,8 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				redis := redistest.InBubble(t)
 				s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults"), week, week)
-				testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order("old", time.Now()), historytest.Handout("old", time.Now())}))
+				testkit.NoError(t, s.Append(t.Context(),
+					[]history.Row{historytest.Order("old", time.Now()), historytest.Handout("old", time.Now())}))
 				was, seen := redis.Dump(), 0
 				var refused []string
 				redis.SetAnswer(func(command string, _ []string) string {
@@ -138,7 +142,8 @@ func TestMalformedValues(t *testing.T) {
 	redistest.Do(t, address, "ZADD", "p:orders:{history}:error", time.Now().UnixMilli(), "{")
 	redistest.Do(t, address, "HSET", "p:day:{history}:"+time.Now().UTC().Format(time.DateOnly), "a", "1")
 	for _, name := range []string{"Find", "Days"} {
-		if err := calls[name](t.Context(), s); err == nil || errors.Is(err, history.ErrDown) || !strings.Contains(err.Error(), "malformed") {
+		if err := calls[name](t.Context(), s); err == nil || errors.Is(err, history.ErrDown) ||
+			!strings.Contains(err.Error(), "malformed") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -54,9 +54,9 @@ func TestPageShowsTheDocument(t *testing.T) {
 		"refused<ERROR_GOOGLEKEY> & more", "20 threads of solver in use; raise concurrency; most tokens",
 		"3 of 4, 4 on order, 2 waiting", "pausedpaused by ops", "about 3.21 requests until a new order lands, so 4 tokens wanted; 1.2 %",
 		"Held back bycredit", "16 s (median), 19 s (90 of 100)", "103 requests: 97 hits, 2 waited, 1 missed", "Returned3 tokens",
-		"Bought115: 96 handed out, 5 expired, 2 failed, 1 lost, 6 flushed, 3 ready, 2 on order", "8 of 10 solves in the last 60 minutes77 of 500 solves in the last 24 hours",
-		"9 accepted, 7 rejected", "On-demand solves 7 identities", "12 of 21 tokens of on-demand solves",
-		"curl -X POST $POOLD_URL/pool/staging-login/token")
+		"Bought115: 96 handed out, 5 expired, 2 failed, 1 lost, 6 flushed, 3 ready, 2 on order",
+		"8 of 10 solves in the last 60 minutes77 of 500 solves in the last 24 hours", "9 accepted, 7 rejected",
+		"On-demand solves 7 identities", "12 of 21 tokens of on-demand solves", "curl -X POST $POOLD_URL/pool/staging-login/token")
 	if strings.Contains(text, "ot ready") || strings.Contains(text, "was not applied") || strings.Contains(text, "%!") {
 		t.Errorf("alarms without cause:\n%s", text)
 	}
@@ -81,10 +81,12 @@ func TestRowsDescribeTheirTargets(t *testing.T) {
 		{status.Target{Depth: 5, Want: 3, Fresh: 2, LimitedBy: policy.LimitIdle, State: "ok"}, "2 of 3", "Held back byidle", "", 40},
 		{status.Target{Depth: 1, Want: 5, Warm: 5, InFlight: 1, State: "ok"}, "0 of 5 (warm), 1 on order", "", "", 0},
 		{status.Target{Depth: 5, Fresh: 9, InFlight: 1, Want: 5, State: "ok"}, "9, 5 wanted, 1 on order", "", "", 90},
-		{status.Target{Fresh: 2, Depth: 1, Warm: 8, Want: 8, Waiting: 3, State: "starved", Reason: "why"}, "2 of 8 (warm), 3 waiting", "", "why", 25},
+		{status.Target{Fresh: 2, Depth: 1, Warm: 8, Want: 8, Waiting: 3, State: "starved", Reason: "why"},
+			"2 of 8 (warm), 3 waiting", "", "why", 25},
 		{status.Target{Depth: 9, Refill: adaptive, State: "idle"}, "0, none wanted", "Expectsno requests: no token is kept", "", 0},
 		{
-			status.Target{Want: 7, Refill: adaptive, Forecast: 12.346, Risk: .012, State: "ok", Reason: "one", Marks: []string{"failing", "mostly_rejected", "new"}},
+			status.Target{Want: 7, Refill: adaptive, Forecast: 12.346, Risk: .012, State: "ok", Reason: "one",
+				Marks: []string{"failing", "mostly_rejected", "new"}},
 			"0 of 7", "Expectsabout 12.35 requests until a new order lands, so 7 tokens wanted; 1.2 % of requests would find none",
 			"one; solves fail one after the other; most tokens are rejected; new", 0,
 		},
@@ -107,7 +109,8 @@ func TestWords(t *testing.T) {
 		{plural(1, "target"), "1 target"}, {plural(1000, "target"), "1,000 targets"}, {percent(.97), "97.0 %"},
 		{seconds(9.46), "9.5 s"}, {seconds(61), "61 s"}, {seconds(600), "10 min"}, {seconds(9000), "2.5 h"},
 		{moment(""), "never"}, {moment("2026-01-02T03:04:05.678Z"), "2026-01-02 03:04:05"},
-		{money("$", 0.024), "$0.0240"}, {money("EUR", status.Money(1_234_500_000_000)), "1,234.50 EUR"}, {money("", 0.0), "0"}, {money("", 0.0000123), "0.000012"}, {money("$", &balance), "$12.50"},
+		{money("$", 0.024), "$0.0240"}, {money("EUR", status.Money(1_234_500_000_000)), "1,234.50 EUR"},
+		{money("", 0.0), "0"}, {money("", 0.0000123), "0.000012"}, {money("$", &balance), "$12.50"},
 		{money("$", history.MoneyUnknown), "no price"}, {money("$", nothing), "unknown"}, {money("$", nil), "unknown"},
 	} {
 		testkit.Equal(t, "a word", c.got, c.want)
@@ -128,7 +131,8 @@ func TestQueryKeepsWhatIsKnown(t *testing.T) {
 	} {
 		values, _ := url.ParseQuery(c.query)
 		q := ReadQuery(values)
-		if got := q.With("open", "a&b", "act", "").String(); got != c.with || q.Get("tab") != c.tab || q.Every() != c.every || q.Get("by") != "owner" {
+		if got := q.With("open", "a&b", "act", "").String(); got != c.with || q.Get("tab") != c.tab || q.Every() != c.every ||
+			q.Get("by") != "owner" {
 			t.Errorf("%q: %s, %s, %d", c.query, got, q.Get("tab"), q.Every())
 		}
 	}
@@ -139,7 +143,8 @@ func TestChartsHaveTheLastPeriods(t *testing.T) {
 		return status.TargetPeriod{At: at, Counts: status.Counts{Hits: hits, Misses: misses}}
 	}
 	c := draw("2026-01-02T03:04:05.678Z", 4, time.Minute, []status.TargetPeriod{
-		counts("2026-01-02T03:00:00Z", 100, 0), counts("2026-01-02T03:01:00Z", 5, 0), counts("2026-01-02T03:03:00Z", 8, 2), counts("2026-01-02T03:04:00Z", 8, 2),
+		counts("2026-01-02T03:00:00Z", 100, 0), counts("2026-01-02T03:01:00Z", 5, 0), counts("2026-01-02T03:03:00Z", 8, 2),
+		counts("2026-01-02T03:04:00Z", 8, 2),
 	})
 	testkit.Equal(t, "the chart",
 		c, Chart{Width: 4, Height: 20, All: "M0 20H0V10H1V20H2V0H4V20z", Hits: "M0 20H0V10H1V20H2V4H4V20z", Most: 10})
@@ -147,12 +152,13 @@ func TestChartsHaveTheLastPeriods(t *testing.T) {
 
 // TestListIsSortedAndCut: problems come first unless the query asks for another order; a page has a part of the rows.
 func TestListIsSortedAndCut(t *testing.T) {
-	targets := []status.Target{{Name: "a", Owner: "y", State: "ok"}, {Name: "b", Owner: "x", State: "refused"}, {Name: "c", Owner: "y", State: "ok", Marks: []string{"failing"}}}
+	targets := []status.Target{{Name: "a", Owner: "y", State: "ok"}, {Name: "b", Owner: "x", State: "refused"},
+		{Name: "c", Owner: "y", State: "ok", Marks: []string{"failing"}}}
 	targets[0].Hour.Requests, targets[0].LeadTime.P50, targets[0].Hour.HitRate = 7, 1, 1
 	targets[2].Days = []status.TargetDay{{Date: "2026-01-02", Spent: 3}}
 	for query, want := range map[string]string{
-		"": "bca", "sort=name": "abc", "sort=requests": "abc", "sort=lead": "abc", "sort=hits": "bca", "sort=spent": "cba", "only=problems": "bc", "sort=owner": "bca",
-		"q=X": "b", "q=refused": "b", "page=9": "bca", "page=-1": "bca",
+		"": "bca", "sort=name": "abc", "sort=requests": "abc", "sort=lead": "abc", "sort=hits": "bca", "sort=spent": "cba",
+		"only=problems": "bc", "sort=owner": "bca", "q=X": "b", "q=refused": "b", "page=9": "bca", "page=-1": "bca",
 	} {
 		values, _ := url.ParseQuery(query)
 		v := View{Document: &status.Document{Targets: targets, AsOf: "2026-01-02T03:04:05.678Z"}, Query: ReadQuery(values)}

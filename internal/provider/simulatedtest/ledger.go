@@ -53,7 +53,8 @@ func (s *Service) ledger() Ledger {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tasks, now := s.core.Tasks(), time.Now()
-	l := Ledger{Totals: Totals{ByAction: maps.Clone(s.calls), Submitted: len(tasks), Refused: s.calls[Submit] - len(tasks)}, Sales: make([]Sale, len(tasks))}
+	l := Ledger{Totals: Totals{ByAction: maps.Clone(s.calls), Submitted: len(tasks),
+		Refused: s.calls[Submit] - len(tasks)}, Sales: make([]Sale, len(tasks))}
 	for i, t := range tasks {
 		sale := Sale{bought: t, Task: strconv.FormatInt(t.Number, 10), Pinged: s.pinged[t.Number]}
 		if !t.Failed {

@@ -35,9 +35,11 @@ func TestInvalidParametersAreRefusedWithTheirCode(t *testing.T) {
 		{"method=base64&body=%25", CodeUpload, `"type":"ImageToTextTask","body":"%"`, CodeUpload},
 		{"method=base64&body=" + url.QueryEscape(large), CodeTooBig, `"type":"ImageToTextTask","body":"` + large + `"`, CodeTooBig},
 		{"method=base64&body=aGVsbG8%3D", CodeImageKind, `"type":"ImageToTextTask","body":"aGVsbG8="`, CodeImageKind},
-		{"method=base64&numeric=5&body=" + url.QueryEscape(small), CodeBadParams, `"type":"ImageToTextTask","numeric":5,"body":"` + small + `"`, CodeBadParams},
+		{"method=base64&numeric=5&body=" + url.QueryEscape(small), CodeBadParams,
+			`"type":"ImageToTextTask","numeric":5,"body":"` + small + `"`, CodeBadParams},
 		{"method=base64&min_len=x&body=" + url.QueryEscape(small), CodeBadParams, "", ""},
-		{"method=base64&phrase=yes&body=" + url.QueryEscape(small), CodeBadParams, `"type":"ImageToTextTaskProxyless","body":"` + small + `"`, CodeNotSupported},
+		{"method=base64&phrase=yes&body=" + url.QueryEscape(small), CodeBadParams,
+			`"type":"ImageToTextTaskProxyless","body":"` + small + `"`, CodeNotSupported},
 		{"", "", `"type":"ImageToTextEnterpriseTask","body":"` + small + `"`, CodeNotSupported},
 	} {
 		if row.legacy != "" {

@@ -34,7 +34,8 @@ func FuzzLegacy(f *testing.F) {
 		{"", "key=k&method=userrecaptcha&googlekey=g&pageurl=https://e.example/&version=v3&min_score=0.3&json=1", ""},
 		{form, "", "key=k&method=turnstile&sitekey=s&pageurl=https://e.example/&action=a&proxy=u:p@h:1&proxytype=HTTP"},
 		{"application/json", "", `{"key":"k","method":"base64","body":"iVBORw0KGgo=","json":1,"min_len":2}`},
-		{"multipart/form-data; boundary=b", "", "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nGIF89a\r\n--b--\r\n"},
+		{"multipart/form-data; boundary=b", "",
+			"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nGIF89a\r\n--b--\r\n"},
 		{form, "", "key=k&key=k"}, {"text/plain", "action=get&ids=1,2,x", "{"}, {form, "action=reportbad&id=1", "%zz"},
 	} {
 		f.Add(seed.kind, seed.query, []byte(seed.body), true)

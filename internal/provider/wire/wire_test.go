@@ -19,11 +19,13 @@ const page = "https://staging.example.com/login"
 func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 	want := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "key", Pageurl: page, Action: "login", MinScore: 0.3, Enterprise: true}
 	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&action=login&min_score=0.3&enterprise=true"
-	object := `{"key":"k","method":"userrecaptcha","version":"v3","googlekey":"key","pageurl":"` + page + `","action":"login","min_score":0.30,"enterprise":1}`
+	object := `{"key":"k","method":"userrecaptcha","version":"v3","googlekey":"key","pageurl":"` + page +
+		`","action":"login","min_score":0.30,"enterprise":1}`
 	part := func(name, value string) string {
 		return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
 	}
-	multi := part("key", "k") + part("method", "userrecaptcha") + part("version", "v3") + part("googlekey", "key") + part("pageurl", page) +
+	multi := part("key", "k") + part("method", "userrecaptcha") + part("version", "v3") + part("googlekey",
+		"key") + part("pageurl", page) +
 		part("action", "login") + part("min_score", ".3") + part("enterprise", "true") + "--b--\r\n"
 	for name, r := range map[string]Request{
 		"query":     {Method: http.MethodGet, RawQuery: query},
@@ -40,8 +42,10 @@ func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 		}
 	}
 	for _, body := range []string{
-		`{"clientKey":"k","task":{"type":"RecaptchaV3EnterpriseTask","websiteURL":"` + page + `","websiteKey":"key","pageAction":"login","minScore":0.3}}`,
-		`{"clientKey":"k","softId":54,"task":{"type":"RecaptchaV3TaskProxyless","isEnterprise":true,"websiteURL":"` + page + `","websiteKey":"key","action":"login","pageAction":"login","minScore":0.3,"nocache":true}}`,
+		`{"clientKey":"k","task":{"type":"RecaptchaV3EnterpriseTask","websiteURL":"` + page +
+			`","websiteKey":"key","pageAction":"login","minScore":0.3}}`,
+		`{"clientKey":"k","softId":54,"task":{"type":"RecaptchaV3TaskProxyless","isEnterprise":true,"websiteURL":"` + page +
+			`","websiteKey":"key","action":"login","pageAction":"login","minScore":0.3,"nocache":true}}`,
 	} {
 		c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)})
 		if c.Key != "k" || c.Order.Bad != "" || c.Order.Identity != want || c.Order.Undone != nil {
@@ -55,7 +59,8 @@ func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 func TestUnknownFieldsAreListed(t *testing.T) {
 	c := ReadLegacy(Request{Method: http.MethodGet, Path: "/in.php",
 		RawQuery: "method=turnstile&sitekey=s&pageurl=https://e.example/&pagedata=p&cookies=c&debug=0&soft_id=4&pingback=https://h.example/"})
-	if want := []string{"cookies", "pagedata"}; !reflect.DeepEqual(c.Order.Undone, want) || c.Order.Pingback == "" || c.Order.Bad != "" {
+	if want := []string{"cookies", "pagedata"}; !reflect.DeepEqual(c.Order.Undone, want) || c.Order.Pingback == "" ||
+		c.Order.Bad != "" {
 		t.Errorf("%+v", c.Order)
 	}
 	task := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"callbackUrl":"https://h.example/","softId":4,"priority":1,"task":{"type":"TurnstileTask",
@@ -66,7 +71,8 @@ func TestUnknownFieldsAreListed(t *testing.T) {
 	}
 	nested := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":{"rqdata":"r","Sentry":true,"empty":""},"other":{"a":{"b":1},"c":2}`)
 	testkit.DeepEqual(t, "unknown members within objects", nested.Undone, []string{"enterprisePayload.Sentry", "other"})
-	if want := []string{"cloudflareTaskType", "cookies", "priority"}; !reflect.DeepEqual(task.Undone, want) || task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
+	if want := []string{"cloudflareTaskType", "cookies", "priority"}; !reflect.DeepEqual(task.Undone, want) ||
+		task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
 		t.Errorf("%+v", task)
 	}
 	for _, kind := range []string{"Turnstile", "RecaptchaV2Enterprise"} {
@@ -86,7 +92,8 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		return Request{Method: http.MethodPost, Path: "/in.php", ContentType: kind, RawQuery: query, Body: []byte(body)}
 	}
 	form, object := "application/x-www-form-urlencoded", "application/json"
-	const sound, plain = "key=k&method=turnstile&sitekey=s&pageurl=https://e.example/", `"key":"k","method":"turnstile","sitekey":"s","pageurl":"https://e.example/"`
+	const sound, plain = "key=k&method=turnstile&sitekey=s&pageurl=https://e.example/",
+		`"key":"k","method":"turnstile","sitekey":"s","pageurl":"https://e.example/"`
 	const file = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.gif\"\r\n\r\nGIF89a\r\n"
 	for _, r := range []Request{
 		post(form, "", sound), post(form, sound, ""), post(object, "", "{"+plain+"}"),
@@ -115,7 +122,8 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		}
 	}
 	const task = `{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s"`
-	if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"clientKey":"k","task":` + task + "}}")}); c.Order.Bad != "" {
+	if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask",
+		Body: []byte(`{"clientKey":"k","task":` + task + "}}")}); c.Order.Bad != "" {
 		t.Fatalf("%+v", c)
 	}
 	for _, body := range []string{
@@ -125,7 +133,8 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		`{"clientKey":"k","task":{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s","action":"a","pageAction":"b"}}`,
 		`{"clientKey":"k","task":{"type":"FunCaptchaTask"}}`,
 	} {
-		if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)}); c.Key != "k" || c.Bad+c.Order.Bad == "" {
+		if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)}); c.Key != "k" ||
+			c.Bad+c.Order.Bad == "" {
 			t.Errorf("%s: %+v", body, c)
 		}
 	}
@@ -154,14 +163,18 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 		want string
 	}{
 		{plain.Accept("12"), "OK|12"}, {object.Accept("12"), `{"status":1,"request":"12"}`},
-		{plain.Fail(CodeNotReady, ""), CodeNotReady}, {object.Fail(CodeNotReady, "w"), `{"status":0,"request":"CAPCHA_NOT_READY","error_text":"w"}`},
+		{plain.Fail(CodeNotReady, ""), CodeNotReady},
+		{object.Fail(CodeNotReady, "w"), `{"status":0,"request":"CAPCHA_NOT_READY","error_text":"w"}`},
 		{plain.Bare("7"), "7"}, {object.Bare("7"), `{"status":1,"request":"7"}`},
 		{JSON(TasksError(CodeNotReady, "w")), `{"errorId":0,"status":"processing"}`},
 		{JSON(TasksError(CodeNoSlot, "w")), `{"errorId":2,"errorCode":"ERROR_NO_SLOT_AVAILABLE","errorDescription":"w"}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.Turnstile, "t", nil, map[string]string{"userAgent": "a", "token": "no", "respKey": "r"})}), `{"errorId":0,"solution":{"respKey":"r","token":"t","userAgent":"a"}}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.Turnstile, "t", nil,
+			map[string]string{"userAgent": "a", "token": "no", "respKey": "r"})}),
+			`{"errorId":0,"solution":{"respKey":"r","token":"t","userAgent":"a"}}`},
 		{JSON(TasksAnswer{Solution: Solved(captcha.HCaptcha, "t", nil, nil)}), `{"errorId":0,"solution":{"gRecaptchaResponse":"t"}}`},
 		{JSON(TasksAnswer{Solution: Solved(captcha.Image, "t", nil, nil)}), `{"errorId":0,"solution":{"text":"t"}}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"}, map[string]string{"userAgent": "a"})}), `{"errorId":0,"solution":{"userAgent":"a","validate":"v"}}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"},
+			map[string]string{"userAgent": "a"})}), `{"errorId":0,"solution":{"userAgent":"a","validate":"v"}}`},
 		{JSON(TasksAnswer{Balance: new(float64)}), `{"errorId":0,"balance":0}`},
 	} {
 		testkit.Equal(t, "a reply", string(row.got.Body), row.want)
@@ -245,8 +258,9 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 func TestServersReadTheNamesOfAllServices(t *testing.T) {
 	const base = "key=k&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&"
 	for query, want := range map[string]captcha.Identity{
-		"method=userrecaptcha&googlekey=s&version=v2&datas=d":                     {Type: captcha.RecaptchaV2, Sitekey: "s", DataS: "d"},
-		"method=userrecaptcha&googlekey=s&version=v3&min_score=0.30&enterprise=0": {Type: captcha.RecaptchaV3, Sitekey: "s", MinScore: 0.3},
+		"method=userrecaptcha&googlekey=s&version=v2&datas=d": {Type: captcha.RecaptchaV2, Sitekey: "s", DataS: "d"},
+		"method=userrecaptcha&googlekey=s&version=v3&min_score=0.30&enterprise=0": {Type: captcha.RecaptchaV3, Sitekey: "s",
+			MinScore: 0.3},
 	} {
 		want.Pageurl = page
 		if o := ReadLegacy(Request{Path: "/in.php", RawQuery: base + query}).Order; o.Identity != want || o.Bad != "" {

@@ -98,7 +98,8 @@ func TestReadTrace(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for bad, says := range map[string]string{
-		"1\nx\n": "line 2", "2\n1\n": "line 2 is before", "-1\n": "line 1", "NaN\n": "line 1", "1 2\n": "line 1", strings.Repeat("1", 70_000): "reading",
+		"1\nx\n": "line 2", "2\n1\n": "line 2 is before", "-1\n": "line 1", "NaN\n": "line 1", "1 2\n": "line 1",
+		strings.Repeat("1", 70_000): "reading",
 	} {
 		if _, err := ReadTrace(strings.NewReader(bad)); !errors.Is(err, ErrDemand) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.10q: %v", bad, err)

@@ -425,7 +425,8 @@ func (x *target) check(t rapid.TB) {
 		held += c.Outliving - c.Fresh
 	}
 	switch {
-	case d.Want < max(x.p.Min, d.Warm) || d.Want > most, d.Order < 0, d.Next < 0, !(d.Risk >= 0 && d.Risk <= 1+1e-9), math.IsNaN(d.Forecast):
+	case d.Want < max(x.p.Min, d.Warm) || d.Want > most, d.Order < 0, d.Next < 0, !(d.Risk >= 0 && d.Risk <= 1+1e-9),
+		math.IsNaN(d.Forecast):
 	case d.Order > 0 && held+d.Order > most:
 	case c.Outliving == c.Fresh && held < max(x.p.Min, d.Warm) && d.Order == 0:
 	case c.Fresh == 0 && c.Waiting > c.Orders && most > 0 && d.Order == 0:

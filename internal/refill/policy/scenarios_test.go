@@ -75,8 +75,8 @@ func costs(t *testing.T, print bool) (sum float64) {
 		sums[s.set] += cost
 		sum += cost
 		if print {
-			t.Logf("%-7s %-16s %2d permits: %6d requests, hits %6.2f %%, waste %.3f, cost %.4f", s.set, s.demand, cmp.Or(s.permits, 64), r.Requests,
-				100*r.HitRate, r.WastePerRequest, cost)
+			t.Logf("%-7s %-16s %2d permits: %6d requests, hits %6.2f %%, waste %.3f, cost %.4f", s.set, s.demand,
+				cmp.Or(s.permits, 64), r.Requests, 100*r.HitRate, r.WastePerRequest, cost)
 			if s.most > 0 && cost > s.most || s.cost > 0 && math.Abs(cost/s.cost-1) > 0.03 {
 				t.Errorf("%s: cost %.4f, want %.4f, or at most %.4f", s.demand, cost, s.cost, s.most)
 			}

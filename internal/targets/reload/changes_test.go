@@ -42,11 +42,14 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		{file(real("1"), "a"), file(real("2"), "a"), "[keys [providers.acme]]"},
 		{file(real("1"), "a"), file(strings.Replace(real("1"), "canary1", "canary2", 1), "a"), "[keys [providers.acme.key]]"},
 		{file(real("1"), "a"), file("# moved\n"+real("1"), "a"), "[]"},
-		{file("", "a"), file("budget: {per_day: 5}\nserver: {callback_secrets: [canary-canary-canary]}\n", "a"), "[keys [budget.per_day server.callback_secrets]]"},
+		{file("", "a"), file("budget: {per_day: 5}\nserver: {callback_secrets: [canary-canary-canary]}\n", "a"),
+			"[keys [budget.per_day server.callback_secrets]]"},
 		{file("", "a"), file("providers_policy: best\n", "a"), "[changed [a] keys [providers_policy]]"},
 		{file("", "a"), file("defaults: {providers_policy: best}\n", "a"), "[changed [a]]"},
-		{file("providers_policy: cheapest\n", "a"), file("providers_policy: cheapest\ndefaults: {providers_policy: cheapest}\n", "a"), "[]"},
-		{file("defaults: {providers_policy: best}\n", "a"), file("providers_policy: cheapest\ndefaults: {providers_policy: best}\n", "a"), "[keys [providers_policy]]"},
+		{file("providers_policy: cheapest\n", "a"),
+			file("providers_policy: cheapest\ndefaults: {providers_policy: cheapest}\n", "a"), "[]"},
+		{file("defaults: {providers_policy: best}\n", "a"),
+			file("providers_policy: cheapest\ndefaults: {providers_policy: best}\n", "a"), "[keys [providers_policy]]"},
 		{file("", "a"), file("server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"+
 			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "[keys [server.keys.a solve]]"},
 		{file("", "a"), file("", many...), "[added [" + strings.Join(many[:20], " ") + " and 10 more] removed [a]]"},
@@ -61,8 +64,10 @@ func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
 	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
 	for text, want := range map[string]int{
 		keyless + list: 1, // warning about the lifetime
-		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list:          4, // warnings about both omitted providers and about the embedded Redis
-		"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + list: 2, // warning about simulated tokens in a real Redis
+		// warnings about both omitted providers and about the embedded Redis
+		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list: 4,
+		// warning about simulated tokens in a real Redis
+		"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + list: 2,
 	} {
 		b := newBench(t, text)
 		_, err := b.Load()

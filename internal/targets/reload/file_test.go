@@ -111,7 +111,8 @@ func TestLoadFails(t *testing.T) {
 	}
 	b.must(os.Remove(b.path("pools.yaml")))
 	_, err = b.Load()
-	if err == nil || !strings.HasSuffix(err.Error(), "pools.yaml: the file cannot be read: no such file or directory; name the file with --config (or POOLD_CONFIG)") {
+	if err == nil || !strings.HasSuffix(err.Error(),
+		"pools.yaml: the file cannot be read: no such file or directory; name the file with --config (or POOLD_CONFIG)") {
 		t.Errorf("missing file: %v", err)
 	}
 }
@@ -173,7 +174,8 @@ func TestSetIsPublishedAfterItWasApplied(t *testing.T) {
 		t.Fatalf("the keys at first: %v", old.Server.Keys)
 	}
 	b.Apply = func(ctx context.Context, s *targets.Set) {
-		if b.depth() != 3 || len(b.Current().Server.Keys) != 0 || len(b.Status().Problems) != 0 || s.Targets[0].Depth != 4 || ctx.Err() != nil {
+		if b.depth() != 3 || len(b.Current().Server.Keys) != 0 || len(b.Status().Problems) != 0 || s.Targets[0].Depth != 4 ||
+			ctx.Err() != nil {
 			t.Errorf("applied %+v, in use %+v, context %v", s, b.Current(), ctx.Err())
 		}
 	}
@@ -192,14 +194,18 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	b := newBench(t, minimal("depth: 3"))
 	b.load()
 	certificates := redistest.Certificates(t)
-	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: " + certificates + "/cert.pem, key: " + certificates + "/key.pem}\nredis:\n  url: redis://redis.example.com:6379\n" +
+	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: " + certificates + "/cert.pem, key: " + certificates +
+		"/key.pem}\nredis:\n  url: redis://redis.example.com:6379\n" +
 		"dead_letters:\n  dir: /elsewhere\nbudget: {per_day: 7}\ndedup:\n  backend: postgres\n  url: postgres://db.example.com/poold\nhistory:\n  backend: none\n"
 	b.write(changed + minimal("depth: 4"))
 	b.must(b.Reload(context.Background(), "ci"))
 	b.must(b.Reload(context.Background(), "ci"))
 	set := b.Current()
-	if set.Server.Listen != "127.0.0.1:8080" || set.Server.TLS != (targets.TLS{}) || !set.Redis.Embedded() || set.Targets[0].Depth != 4 ||
-		set.DeadLetters != "./dead-letters" || set.Dedup != (targets.Dedup{Backend: targets.DedupRedis}) || set.History != (targets.History{Backend: targets.HistoryRedis, Keep: 168 * time.Hour, Audit: 168 * time.Hour}) || set.Budget.PerDay != 7 {
+	if set.Server.Listen != "127.0.0.1:8080" || set.Server.TLS != (targets.TLS{}) || !set.Redis.Embedded() ||
+		set.Targets[0].Depth != 4 ||
+		set.DeadLetters != "./dead-letters" || set.Dedup != (targets.Dedup{Backend: targets.DedupRedis}) ||
+		set.History != (targets.History{Backend: targets.HistoryRedis, Keep: 168 * time.Hour, Audit: 168 * time.Hour}) ||
+		set.Budget.PerDay != 7 {
 		t.Errorf("set %+v", set)
 	}
 	s := b.Status()
@@ -234,7 +240,8 @@ func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 	b := newBench(t, open+minimal())
 	b.load()
 	b.write(minimal()) // the file has a loopback address and no keys, but the daemon still listens on the network
-	if err := b.Reload(context.Background(), "ci"); err == nil || !strings.Contains(err.Error(), "still listens where it did at the start") {
+	if err := b.Reload(context.Background(), "ci"); err == nil ||
+		!strings.Contains(err.Error(), "still listens where it did at the start") {
 		t.Errorf("taking the last key away: %v", err)
 	}
 	testkit.Equal(t, "keys", len(b.Current().Server.Keys), 1)
@@ -252,7 +259,8 @@ func TestOverrideListen(t *testing.T) {
 	key := "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, minimal())
 	b.Listen = "0.0.0.0:80"
-	if _, err := b.Load(); err == nil || !strings.Contains(err.Error(), "server.listen: without server.keys the daemon listens on loopback") {
+	if _, err := b.Load(); err == nil ||
+		!strings.Contains(err.Error(), "server.listen: without server.keys the daemon listens on loopback") {
 		t.Errorf("open address without keys: %v", err)
 	}
 	b.write(key + minimal())

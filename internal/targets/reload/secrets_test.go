@@ -41,7 +41,8 @@ func TestChangedSecretIsRead(t *testing.T) {
 
 	b.must(os.Remove(path))
 	b.waitUntil("the refusal", func() bool { return !b.Status().OK })
-	if problems := targets.Problems(b.Status().Problems).Error(); !strings.HasSuffix(problems, "pools.yaml:8: targets.login.depth: the file "+path+" does not exist: create it, or correct the path") {
+	if problems := targets.Problems(b.Status().Problems).Error(); !strings.HasSuffix(problems,
+		"pools.yaml:8: targets.login.depth: the file "+path+" does not exist: create it, or correct the path") {
 		t.Errorf("status %s", problems)
 	}
 	testkit.Equal(t, "depth", b.depth(), 4)
@@ -58,7 +59,9 @@ func TestChangedCertificateIsRead(t *testing.T) {
 	first := b.load().Server.TLS.Certificate
 	move := func(name string) { b.must(os.Rename(filepath.Join(two, name), filepath.Join(one, name))) }
 	move("cert.pem")
-	if err := b.Reload(context.Background(), "ci"); err == nil || !strings.Contains(err.Error(), ":1: server.tls: the certificate and the key cannot be used: private key does not match public key") {
+	if err := b.Reload(context.Background(), "ci"); err == nil ||
+		!strings.Contains(err.Error(),
+			":1: server.tls: the certificate and the key cannot be used: private key does not match public key") {
 		t.Errorf("a certificate without its key: %v", err)
 	}
 	if b.Current().Server.TLS.Certificate != first {
@@ -80,12 +83,14 @@ func TestChangedPasswordIsApplied(t *testing.T) {
 	b.load()
 	b.write(file("u:new@h:1,redis://u:new@h:2", "u:new@h/d"))
 	b.must(b.Reload(context.Background(), "ci"))
-	if set := b.Current(); targets.Password(set.Redis.URL) != "new" || targets.Password(set.Dedup.URL) != "new" || len(b.Status().Problems) != 0 {
+	if set := b.Current(); targets.Password(set.Redis.URL) != "new" || targets.Password(set.Dedup.URL) != "new" ||
+		len(b.Status().Problems) != 0 {
 		t.Errorf("redis %s, dedup %s, %v", set.Redis.URL.Reveal(), set.Dedup.URL.Reveal(), b.Status().Problems)
 	}
 	b.write(file("u:newer@elsewhere:1,redis://u:new@h:2", "v:newer@h/d"))
 	b.must(b.Reload(context.Background(), "ci"))
-	if set := b.Current(); targets.Password(set.Redis.URL) != "new" || targets.Password(set.Dedup.URL) != "new" || len(b.Status().Problems) != 2 {
+	if set := b.Current(); targets.Password(set.Redis.URL) != "new" || targets.Password(set.Dedup.URL) != "new" ||
+		len(b.Status().Problems) != 2 {
 		t.Errorf("redis %s, dedup %s, %v", set.Redis.URL.Reveal(), set.Dedup.URL.Reveal(), b.Status().Problems)
 	}
 }

@@ -36,15 +36,16 @@ var place = newScript("place", `
 --      then scope, per_hour, per_day, micros_per_day, micros_per_month for each budget
 -- Reply {ok, now, next identity of wants}, or
 --       {enough | paused | permit | budget | brake, ms, text, kind of the brake, or spent of a budget in money}
+local order, id, account, replica, life, concurrency, depth, horizon, facts, price, unpooled = unpack(ARGV)
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
-local id, waiting = ARGV[2], redis.call('ZCARD', KEYS[7])
-local _, outliving = ageing(id, now + ARGV[8])
-if ARGV[11] == '0' and outliving + redis.call('ZCARD', KEYS[5]) >= ARGV[7] + waiting then
+local waiting = redis.call('ZCARD', KEYS[7])
+local _, outliving = ageing(id, now + horizon)
+if unpooled == '0' and outliving + redis.call('ZCARD', KEYS[5]) >= depth + waiting then
   redis.call('ZREM', KEYS[10], id)
   return {'enough', 0, '', ''}
 end
 local function want(obstacle, opens)
-  if ARGV[11] == '1' then return end
+  if unpooled == '1' then return end
   local place = tonumber(redis.call('GET', '@turn:' .. id) or now)
   redis.call('ZADD', '@wants:' .. obstacle, 'LT', waiting > 0 and math.min(place, now - 1e12) or place, id)
   redis.call('ZADD', KEYS[12], 'LT', opens, obstacle)
@@ -57,7 +58,7 @@ for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
   if b[1] then
     local wait = math.min(b[1] - now, math.max(b[2], 60000)) -- never longer than its own interval: the clock may go back
     if wait > 0 then
-      if i == 8 then want(ARGV[3], now + wait) end
+      if i == 8 then want(account, now + wait) end
       return {'brake', wait, b[3], b[6] or ''}
     end
     local rest = i == 9 and b[8] + 1 + redis.call('ZCARD', KEYS[5]) >= 15 and b[7] + 60000 or 0
@@ -80,33 +81,33 @@ for i = 13, #KEYS do
         used .. ' of ' .. limit .. ' solves in the last ' .. (j == 1 and '60 minutes' or '24 hours'))
     end
   end
-  local text, moment = overspent(ARGV[at], micros(ARGV[10]), ARGV[at + 3], ARGV[at + 4])
+  local text, moment = overspent(ARGV[at], micros(price), ARGV[at + 3], ARGV[at + 4])
   if text then full(ARGV[at], moment, text) end
 end
 if scope then
   if scope ~= id then want(scope, opens) end
   return {'budget', opens - now, scope, spent}
 end
-if redis.call('ZCARD', KEYS[4]) >= tonumber(ARGV[6]) then
-  want(ARGV[3], now + 10000)
-  return {'permit', 0, redis.call('ZCARD', KEYS[4]) .. ' of ' .. ARGV[6] .. ' threads of ' .. ARGV[3] .. ' in use', ''}
+if redis.call('ZCARD', KEYS[4]) >= tonumber(concurrency) then
+  want(account, now + 10000)
+  return {'permit', 0, redis.call('ZCARD', KEYS[4]) .. ' of ' .. concurrency .. ' threads of ' .. account .. ' in use', ''}
 end
 for _, p in ipairs(probes) do redis.call('HSET', p[1], 'next', p[2]) end
 for i = 13, #KEYS do
   local at = 12 + 5 * (i - 13)
-  redis.call('ZADD', KEYS[i], now, ARGV[1])
+  redis.call('ZADD', KEYS[i], now, order)
   redis.call('PEXPIRE', KEYS[i], 86400000)
-  if ARGV[at + 3] + ARGV[at + 4] > 0 then charge(ARGV[at], now, micros(ARGV[10])) end
+  if ARGV[at + 3] + ARGV[at + 4] > 0 then charge(ARGV[at], now, micros(price)) end
 end
-for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + ARGV[5], ARGV[1]) end
-redis.call('SADD', KEYS[3], ARGV[1])
-redis.call('ZADD', '@replicas', 'NX', now, ARGV[4]) -- if it was buried meanwhile, the order is adopted all the same
-redis.call('HSET', KEYS[1], 'id', id, 'account', ARGV[3], 'owner', ARGV[4], 'state', 'p', 'placed', now,
-  'facts', ARGV[9], 'price', ARGV[10])
+for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + life, order) end
+redis.call('SADD', KEYS[3], order)
+redis.call('ZADD', '@replicas', 'NX', now, replica) -- if it was buried meanwhile, the order is adopted all the same
+redis.call('HSET', KEYS[1], 'id', id, 'account', account, 'owner', replica, 'state', 'p', 'placed', now,
+  'facts', facts, 'price', price)
 if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn
 redis.call('ZREM', KEYS[10], id)
 redis.call('DEL', '@turn:' .. id)
-return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(ARGV[6]) and turn(ARGV[3]) or ''}
+return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(concurrency) and turn(account) or ''}
 `)
 
 // begin notes that the submit may leave. The owner alone may submit, once.
@@ -126,27 +127,27 @@ var bought = newScript("bought", `
 -- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:ACCOUNT 6 deadlines 7 permits:ACCOUNT 8 inflight:ID
 -- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (how long an unknown order counts)
 -- Reply {ok}, {gone}, or {repeated}: the task belongs to another order
+local order, id, replica, task, task_life, row, hold = unpack(ARGV)
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'account', 'submitted')
-local task = ARGV[4]
-if not o[1] or o[2] == 'e' or task == '' and (o[1] ~= ARGV[3] or o[2] == 'b') then return {'gone'} end
+if not o[1] or o[2] == 'e' or task == '' and (o[1] ~= replica or o[2] == 'b') then return {'gone'} end
 if task ~= '' then
   local other = redis.call('GET', KEYS[2])
-  if other and other ~= ARGV[1] then return {'repeated'} end
-  redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[5])
+  if other and other ~= order then return {'repeated'} end
+  redis.call('SET', KEYS[2], order, 'PX', task_life)
   local kind = redis.call('HGET', KEYS[5], 'kind')
   if kind and kind ~= 'polls' then prove(KEYS[5], o[3], o[4] or now) end -- an accepted submit proves the account
 end
-redis.call('HSET', KEYS[1], 'state', task == '' and 'u' or 'b', 'task', task, 'owner', ARGV[3])
-if o[1] ~= ARGV[3] then redis.call('SREM', '@owned:' .. o[1], ARGV[1]) end -- it was taken over meanwhile
+redis.call('HSET', KEYS[1], 'state', task == '' and 'u' or 'b', 'task', task, 'owner', replica)
+if o[1] ~= replica then redis.call('SREM', '@owned:' .. o[1], order) end -- it was taken over meanwhile
 if task == '' then
-  redis.call('SREM', '@owned:' .. ARGV[3], ARGV[1])
-  for i = 6, 8 do redis.call('ZADD', KEYS[i], 'XX', 'LT', now + ARGV[7], ARGV[1]) end
-elseif o[1] ~= ARGV[3] or o[2] == 'u' then
-  redis.call('SADD', '@owned:' .. ARGV[3], ARGV[1])
-  redis.call('ZADD', '@replicas', 'NX', now, ARGV[3]) -- as in place
+  redis.call('SREM', '@owned:' .. replica, order)
+  for i = 6, 8 do redis.call('ZADD', KEYS[i], 'XX', 'LT', now + hold, order) end
+elseif o[1] ~= replica or o[2] == 'u' then
+  redis.call('SADD', '@owned:' .. replica, order)
+  redis.call('ZADD', '@replicas', 'NX', now, replica) -- as in place
 end
-if o[2] == 'p' or o[2] == 's' then count(ARGV[2], 'bought', 1) end
-if o[2] ~= 'b' and ARGV[6] ~= '' then tell('ends', 'kind', 'open', 'order', ARGV[1], 'row', ARGV[6]) end
+if o[2] == 'p' or o[2] == 's' then count(id, 'bought', 1) end
+if o[2] ~= 'b' and row ~= '' then tell('ends', 'kind', 'open', 'order', order, 'row', row) end
 return {'ok'}
 `)
 
@@ -156,7 +157,7 @@ return {'ok'}
 // The ends: solved, failed, lost (bought); hopeless (bought if a poll said so); refused, busy, fault, stopped
 // (not bought). late becomes stopped or lost. The reply also has expired (the token came too late for its
 // margin) and repeated (the service sold the text before), which were bought. Only those that cost
-// something count in the budgets: solved, repeated, lost, and failed ones with ARGV 16.
+// something count in the budgets: solved, repeated, lost, and costly failed ones.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:ACCOUNT
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
@@ -167,10 +168,11 @@ var end = newScript("end", `
 --      15 account 16 costs although it failed (1, 0) 17 type ('' = no provider is compared with this one)
 --      18 number of other providers that may get the next order, then the scope of each budget in money
 -- Reply {how, next identity of wants, 1: a decision is due soon}; how may be gone, or other: another replica owns the order
-local order, how, id = ARGV[1], ARGV[3], ARGV[4]
+local order, owner, how, id, after, lifetime, margin, token, row, reason, answer, lead, task, price, account,
+  costly, captcha, others = unpack(ARGV)
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
 if not o[1] or o[2] == 'e' then return {'gone', '', 1} end
-if ARGV[2] ~= '' and o[1] ~= ARGV[2] then return {'other', '', 1} end
+if owner ~= '' and o[1] ~= owner then return {'other', '', 1} end
 if how == 'late' then how = o[2] == 'p' and 'stopped' or 'lost' end
 for i = 2, 4 do redis.call('ZREM', KEYS[i], order) end -- needs no memory
 redis.call('DEL', KEYS[1])
@@ -180,32 +182,32 @@ redis.call('SREM', '@owned:' .. o[1], order)
 local counted = o[2] == 'b' or o[2] == 'u'
 local paid = how == 'solved' or how == 'failed' or how == 'lost' or how == 'hopeless' and counted
 if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: an unknown order may have been refused
-local costs = how == 'solved' or how == 'lost' or ARGV[16] == '1'
+local costs = how == 'solved' or how == 'lost' or costly == '1'
 if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
-  for i = 19, #ARGV do charge(ARGV[i], o[3], -micros(ARGV[14])) end -- on the day of its placing
+  for i = 19, #ARGV do charge(ARGV[i], o[3], -micros(price)) end -- on the day of its placing
 end
 -- A refusal of the parameters is disproved by an order that was placed later, and was solved or failed otherwise.
 local was = redis.call('HMGET', KEYS[8], 'kind', 'since')
 local stays = was[1] == 'hopeless' and tonumber(o[3]) <= tonumber(was[2] or 0)
-local reason, quiet = ARGV[10], false -- a token that comes as expected, beside others, needs no decision
+local quiet = false -- a token that comes as expected, beside others, needs no decision
 if how == 'solved' then
-  local born = math.min(now, o[3] + ARGV[5])
-  local dies, provider = born + ARGV[6], string.match(ARGV[8], '^[^|]*')
+  local born = math.min(now, o[3] + after)
+  local dies, provider = born + lifetime, string.match(token, '^[^|]*')
   if not redis.call('SET', KEYS[12], order, 'NX', 'PX', math.max(1, dies - now)) then
-    how, reason = 'repeated', 'provider ' .. ARGV[15] .. ' sold this token before'
+    how, reason = 'repeated', 'provider ' .. account .. ' sold this token before'
     count(id, 'failed', 1)
   else
     count(id, 'solved', 1)
-    if ARGV[12] ~= '0' then keep('@stats:' .. ledger(id), 'leads', ARGV[12], 48) end
-    if dies < now + ARGV[7] then
+    if lead ~= '0' then keep('@stats:' .. ledger(id), 'leads', lead, 48) end
+    if dies < now + margin then
       how, reason = 'expired', 'the token came too late for its margin'
       count(id, 'expired', 1)
     else
       quiet = redis.call('EXISTS', KEYS[8]) == 0
       if not quiet and not stays then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
-      redis.call('SET', KEYS[13], string.format('%.0f|', born) .. ARGV[8], 'PX', dies - now + 60000)
-      local sale = table.concat({id, provider, ARGV[13], string.format('%.0f', born), ARGV[17]}, '|')
+      redis.call('SET', KEYS[13], string.format('%.0f|', born) .. token, 'PX', dies - now + 60000)
+      local sale = table.concat({id, provider, task, string.format('%.0f', born), captcha}, '|')
       redis.call('SET', KEYS[14], sale, 'PX', dies - now + 900000)
       if insert(id, string.format('%.0f|', dies) .. order) then quiet = false end
       wake(id)
@@ -214,12 +216,12 @@ if how == 'solved' then
 elseif how ~= 'stopped' then
   count(id, how == 'hopeless' and (paid and 'failed' or 'refused') or how, 1)
 end
-if costs and tonumber(ARGV[14]) > 0 then count(id, 'spent', ARGV[14]) end
+if costs and tonumber(price) > 0 then count(id, 'spent', price) end
 -- hopeless says more about the identity than about the provider
-if ARGV[17] ~= '' and how ~= 'hopeless' and how ~= 'busy' and how ~= 'fault' and how ~= 'stopped' then
+if captcha ~= '' and how ~= 'hopeless' and how ~= 'busy' and how ~= 'fault' and how ~= 'stopped' then
   local good = (how == 'solved' or how == 'expired') and 1 or 0
-  outcome(ARGV[15], ARGV[17], 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
-    ['order:leads'] = good * ARGV[12], ['order:squares'] = good * ARGV[12] ^ 2})
+  outcome(account, captcha, 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
+    ['order:leads'] = good * lead, ['order:squares'] = good * lead ^ 2})
 end
 if was[1] == 'hopeless' and not stays and string.find('failed repeated expired', how, 1, true) then
   redis.call('HDEL', KEYS[8], 'kind', 'since', 'every', 'next')
@@ -237,19 +239,19 @@ local function brake(key, weight, from, every, most)
     local rest = key == KEYS[8] and failures + redis.call('ZCARD', KEYS[4]) >= 15 and (b[1] or now) + 60000 or 0
     redis.call('HSET', key, 'every', every, 'next', math.max(now + every, rest))
     redis.call('HSETNX', key, 'since', now)
-    if key == KEYS[8] and ARGV[17] ~= '' then redis.call('HSET', key, 'avoid:' .. ARGV[15], now + 600000) end
+    if key == KEYS[8] and captcha ~= '' then redis.call('HSET', key, 'avoid:' .. account, now + 600000) end
   end
   if redis.call('HEXISTS', key, 'paused') == 0 then redis.call('PEXPIRE', key, 86400000) end
 end
 local spread = false -- another provider may take what this one refuses: no brake, but the orders avoid this one
-if how == 'hopeless' and ARGV[18] ~= '0' then
-  local avoid, avoided = 'avoid:' .. ARGV[15], 1
+if how == 'hopeless' and others ~= '0' then
+  local avoid, avoided = 'avoid:' .. account, 1
   local ends = tonumber(redis.call('HGET', KEYS[8], avoid) or 0)
   local b = redis.call('HGETALL', KEYS[8])
   for i = 1, #b, 2 do
     if b[i] ~= avoid and string.sub(b[i], 1, 6) == 'avoid:' and tonumber(b[i + 1]) > now then avoided = avoided + 1 end
   end
-  spread = avoided <= tonumber(ARGV[18]) and (ends <= now or tonumber(o[3]) <= ends - 600000)
+  spread = avoided <= tonumber(others) and (ends <= now or tonumber(o[3]) <= ends - 600000)
   if ends <= now then redis.call('HSET', KEYS[8], avoid, now + 600000) end
   redis.call('HSET', KEYS[8], 'reason', reason)
 end
@@ -265,14 +267,14 @@ end
 if how ~= 'solved' and how ~= 'stopped' and how ~= 'busy' then
   keep('@stats:' .. ledger(id), 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
 end
-if ARGV[11] ~= '' and how ~= 'solved' and how ~= 'expired' and not spread then -- a caller learns it whom no other order serves
+if answer ~= '' and how ~= 'solved' and how ~= 'expired' and not spread then -- for callers whom no other order serves
   local tickets = redis.call('ZRANGE', KEYS[6], 0, 999)
   local n = how == 'hopeless' and #tickets or math.min(1, #tickets - redis.call('LLEN', KEYS[5]) - redis.call('ZCARD', KEYS[4]))
-  for i = 1, n do fail(id, tickets[i], ARGV[11]) end
+  for i = 1, n do fail(id, tickets[i], answer) end
 end
-if ARGV[9] ~= '' then tell('ends', 'kind', how, 'order', order, 'row', ARGV[9]) end
+if row ~= '' then tell('ends', 'kind', how, 'order', order, 'row', row) end
 if not quiet then soon(id) end
-return {how, turn(ARGV[15]), quiet and 0 or 1}
+return {how, turn(account), quiet and 0 or 1}
 `)
 
 // beat keeps a replica alive and takes over the orders of dead ones. A replica whose own last beat

@@ -27,24 +27,26 @@ var take = newScript("take", `
 --      14 moment at which the caller gives up 15 scope of the caller's budget ('' = none) 16 its micros_per_day
 --      17 its micros_per_month
 -- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, spent} or {late}
-if now > tonumber(ARGV[14]) then return {'late'} end
-local id, need, rate, per = ARGV[1], tonumber(ARGV[4]), tonumber(ARGV[10]), tonumber(ARGV[11])
-local ticket = ARGV[4] .. '|' .. ARGV[3] .. '|' .. ARGV[2]
-local done, kind, fingerprint, nonce = redis.call('GET', KEYS[3])
-if ARGV[7] == '1' and string.sub(done or '', 1, 1) == 'f' then -- an earlier request with the key failed
+local id, call, replica, need, margin, park, first_take, most_tickets, row, rate, per, fingerprint, nonce,
+  late, scope, per_day, per_month = unpack(ARGV)
+if now > tonumber(late) then return {'late'} end
+need, rate, per = tonumber(need), tonumber(rate), tonumber(per)
+local ticket = need .. '|' .. replica .. '|' .. call
+local done, kind, known, by = redis.call('GET', KEYS[3])
+if first_take == '1' and string.sub(done or '', 1, 1) == 'f' then -- an earlier request with the key failed
   redis.call('DEL', KEYS[3])
   done = nil
 end
 if done then
-  kind, fingerprint, nonce = string.match(done, '^(%a)|([^|]*)|([^|]*)')
-  if fingerprint ~= ARGV[12] and kind ~= 'l' and kind ~= 'f' then return {'conflict'} end
+  kind, known, by = string.match(done, '^(%a)|([^|]*)|([^|]*)')
+  if known ~= fingerprint and kind ~= 'l' and kind ~= 'f' then return {'conflict'} end
   if kind ~= 'w' then
     redis.call('ZREM', KEYS[2], ticket)
-    if kind == 't' and nonce ~= ARGV[13] then count(id, 'replays', 1) end
+    if kind == 't' and by ~= nonce then count(id, 'replays', 1) end
     return {done, now}
   end
 end
-local spent, opens = overspent(ARGV[15], 1, ARGV[16], ARGV[17]) -- until it is used up, a token may have any price
+local spent, opens = overspent(scope, 1, per_day, per_month) -- until it is used up, a token may have any price
 if spent then
   if redis.call('ZREM', KEYS[2], ticket) == 1 then
     count(id, 'left', 1)
@@ -54,7 +56,7 @@ if spent then
 end
 local waiting, element, token = redis.call('ZCARD', KEYS[2])
 repeat
-  element = expire(id, now + ARGV[5])
+  element = expire(id, now + margin)
   local first = element
   if first and (waiting > 0 or leading(first) < now + need) then element = assign(id, ticket, need) end
   if element and rate > 0 then
@@ -73,25 +75,25 @@ if not element then
   soon(id)
   if redis.call('ZSCORE', KEYS[2], ticket) then return {'parked', 0} end
   if kind == 'w' then -- the same request waits at another replica: one ticket is demand for one token
-    local other = ARGV[4] .. '|' .. nonce .. '|' .. ARGV[2]
+    local other = need .. '|' .. by .. '|' .. call
     if live(other) and redis.call('ZSCORE', KEYS[2], other) then return {'parked', 0} end
     redis.call('ZREM', KEYS[2], other)
   end
   waiting = redis.call('ZCARD', KEYS[2])
-  if ARGV[6] == '0' or waiting >= tonumber(ARGV[8]) then
+  if park == '0' or waiting >= tonumber(most_tickets) then
     count(id, 'missed', 1)
-    if ARGV[9] ~= '' then tell('handouts', 'kind', 'missed', 'row', ARGV[9]) end
-    return {ARGV[6] == '0' and 'none' or 'full'}
+    if row ~= '' then tell('handouts', 'kind', 'missed', 'row', row) end
+    return {park == '0' and 'none' or 'full'}
   end
   redis.call('ZADD', KEYS[2], string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
   redis.call('PEXPIRE', KEYS[2], 3600000)
-  if ARGV[12] ~= '' then redis.call('SET', KEYS[3], 'w|' .. ARGV[12] .. '|' .. ARGV[3], 'PX', 900000) end
+  if fingerprint ~= '' then redis.call('SET', KEYS[3], 'w|' .. fingerprint .. '|' .. replica, 'PX', 900000) end
   return {'parked', 1}
 end
 local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
-done = hand(ARGV[2], ARGV[12], ARGV[13], source, element, token, ARGV[9])
+done = hand(call, fingerprint, nonce, source, element, token, row)
 count(id, source, 1)
-if ARGV[15] ~= '' then charge(ARGV[15], now, micros(string.match(token, '^%d+|[^|]*|([^|]*)'))) end
+if scope ~= '' then charge(scope, now, micros(string.match(token, '^%d+|[^|]*|([^|]*)'))) end
 if rate > 0 then
   redis.call('LPUSH', KEYS[5], now)
   redis.call('LTRIM', KEYS[5], 0, rate - 1)
@@ -110,24 +112,25 @@ var cancel = newScript("cancel", `
 -- ARGV 1 id 2 ticket 3 margin_ms 4 ms of the mark 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
 --      8 scope of the caller's budget ('' = none)
 -- Reply {1 a token returned, else 0}
-local id, done = ARGV[1], redis.call('GET', KEYS[3])
-if redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then -- needs no memory
-  count(id, ARGV[6], 1)
-  if ARGV[7] ~= '' then tell('handouts', 'kind', ARGV[6], 'row', ARGV[7]) end
+local id, ticket, margin, mark, keyed, counter, row, scope = unpack(ARGV)
+local done = redis.call('GET', KEYS[3])
+if redis.call('ZREM', KEYS[2], ticket) == 1 then -- needs no memory
+  count(id, counter, 1)
+  if row ~= '' then tell('handouts', 'kind', counter, 'row', row) end
   wake(id)
 end
-if ARGV[5] == '1' then
+if keyed == '1' then
   -- The mark of a request with the key that waits at another replica stays.
-  if string.match(done or '', '^w|[^|]*|(.*)$') == string.match(ARGV[2], '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
+  if string.match(done or '', '^w|[^|]*|(.*)$') == string.match(ticket, '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
   return {0}
 end
-redis.call('SET', KEYS[3], 'l|||', 'PX', ARGV[4])
+redis.call('SET', KEYS[3], 'l|||', 'PX', mark)
 local order, dies, taken, token = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)|(%d+)|(.*)$')
 if not order then return {0} end
 count(id, 'returned', 1)
-if ARGV[8] ~= '' then charge(ARGV[8], taken, -micros(string.match(token, '^%d+|[^|]*|([^|]*)'))) end
-if ARGV[7] ~= '' then tell('handouts', 'kind', 'returned', 'order', order, 'row', ARGV[7]) end
-if tonumber(dies) < now + ARGV[3] then
+if scope ~= '' then charge(scope, taken, -micros(string.match(token, '^%d+|[^|]*|([^|]*)'))) end
+if row ~= '' then tell('handouts', 'kind', 'returned', 'order', order, 'row', row) end
+if tonumber(dies) < now + margin then
   count(id, 'expired', 1)
 else
   redis.call('SET', '@token:' .. order, token, 'PX', dies - now + 60000)

@@ -86,8 +86,8 @@ function put({ type, token }: { type?: string; token?: string }): string {
     ["g-recaptcha", "recaptcha_v2 recaptcha_v3", "[name=g-recaptcha-response]:not(.h-captcha *)"],
     ["h-captcha", "hcaptcha", "[name=h-captcha-response], .h-captcha [name=g-recaptcha-response]"], // it makes both
     ["cf-turnstile", "turnstile", "[name=cf-turnstile-response]"],
-  ]) {
-    if (type && !types.split(" ").includes(type)) continue;
+  ] as const) {
+    if (type && !(types as string).split(" ").includes(type)) continue;
     if (widget === "g-recaptcha" && window.grecaptcha?.execute && type !== "recaptcha_v2") {
       found.add(widget);
       for (const api of [window.grecaptcha, window.grecaptcha.enterprise]) {

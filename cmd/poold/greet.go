@@ -44,5 +44,5 @@ func (d *daemon) greet(set *targets.Set) {
 		d.log.Warn("nothing is bought for any target", "reason", set.Targets[0].Halted())
 		return
 	}
-	d.log.Info("to take a token", "command", "curl -s "+key+"'"+url+"/pool/"+set.Targets[buys].Name+"/token?wait=20s'")
+	d.log.Info("to take a token", "command", "curl -s "+key+"'"+url+"/pool/"+set.Targets[buys].Name+"/token?wait=60s'")
 }

@@ -29,7 +29,7 @@ func TestGreeting(t *testing.T) {
 		return "level=INFO msg=serving address=" + at + " targets=2 redis=" + redis + " providers=" + providers + "\n"
 	}
 	where := "level=INFO msg=\"the status page\" url=http://" + at + "/status\nlevel=INFO msg=\"to take a token\" command=\"curl -s "
-	try := "'http://" + at + "/pool/login/token?wait=20s'\"\n"
+	try := "'http://" + at + "/pool/login/token?wait=60s'\"\n"
 	for _, c := range []struct{ file, mode, want string }{
 		{login, "embedded", "level=WARN msg=\"" + demoMode + "\"\n" + serving("[simulated]", "embedded") + where + try},
 		{"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + login, "single", "level=WARN msg=\"" +

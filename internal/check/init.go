@@ -31,6 +31,7 @@ type answers struct {
 
 	Name     string // of the target, from the page
 	isScript bool   // the site key comes from the address of a script
+	isClosed bool   // there is no further answer on stdin
 }
 
 // Init returns the command `poold init`.
@@ -61,6 +62,7 @@ func Init(c *cli.Console) *cobra.Command {
 		if _, err := os.Stat(*config); !errors.Is(err, fs.ErrNotExist) {
 			return cmp.Or(err, fmt.Errorf("%s exists: remove it, or name another file by --config", *config))
 		}
+		defer context.AfterFunc(command.Context(), func() { os.Exit(130) })() // Ctrl-C does not end a read
 		lines, faults := bufio.NewScanner(c.Stdin), ""
 		for _, q := range questions {
 			if fault := a.ask(c, lines, q); fault != "" {
@@ -86,7 +88,11 @@ type question struct {
 func (a *answers) ask(c *cli.Console, lines *bufio.Scanner, q question) (fault string) {
 	usual, help, value := a.usual(q.flag), strings.ReplaceAll(q.help, "`", ""), ""
 	fault = "is missing"
-	for answer, open := *q.into, true; ; {
+	answer := *q.into
+	if a.isClosed {
+		answer = cmp.Or(answer, usual)
+	}
+	for {
 		switch {
 		case answer == "yes" && value != "":
 			fault = ""
@@ -98,15 +104,15 @@ func (a *answers) ask(c *cli.Console, lines *bufio.Scanner, q question) (fault s
 		if fault == "" {
 			*q.into = value
 		}
-		if fault == "" || !open {
+		if fault == "" || a.isClosed {
 			return fault
 		}
 		_, _ = fmt.Fprintf(c.Stderr, "%s%s: ", help, strings.TrimSuffix(" ("+usual+")", " ()"))
-		if open = lines.Scan(); !open {
+		if a.isClosed = !lines.Scan(); a.isClosed {
 			_, _ = fmt.Fprintln(c.Stderr)
 		}
 		answer = strings.TrimSpace(lines.Text())
-		if open || *q.into == "" {
+		if !a.isClosed || *q.into == "" {
 			answer = cmp.Or(answer, usual)
 		}
 	}
@@ -149,7 +155,6 @@ var (
 	likeKey    = regexp.MustCompile(`^[0-9A-Za-z-]{16,}$`)
 	page       = regexp.MustCompile(`^https?://[^/\s]+\S*$`)
 	sitekey    = regexp.MustCompile(`^(?:.*\b(render|sitekey)=)?["']?([\w-]{10,})["']?$`)
-	uuid       = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
@@ -160,14 +165,11 @@ func (a *answers) usual(flag string) string {
 		return strings.NewReplacer("2", "TWO", "-", "_").Replace(strings.ToUpper(a.Service)) + "_API_KEY"
 	case flag != "type":
 		return ""
-	case targets.IsTurnstileKey(a.Sitekey):
-		return string(captcha.Turnstile)
-	case uuid.MatchString(a.Sitekey):
-		return string(captcha.HCaptcha)
 	case a.isScript:
 		return string(captcha.RecaptchaV3)
 	}
-	return string(captcha.RecaptchaV2)
+	fits := func(t captcha.Type) bool { return targets.OddSitekey(t, a.Sitekey) == "" }
+	return string(captcha.Types()[max(0, slices.IndexFunc(captcha.Types(), fits))])
 }
 
 // write checks the file, writes it, and tries the account if its key is known.
@@ -203,7 +205,7 @@ func (a *answers) write(ctx context.Context, c *cli.Console, config string) erro
 	if key == "" {
 		next += "  export " + a.Variable + "=…\n"
 	} else if err = checkLive(ctx, p, set, nil); err != nil {
-		return fmt.Errorf("%w; correct %s, then `poold check --live --config %s`", err, a.Variable, config)
+		return fmt.Errorf("%w; correct that (%s has the key), then `%s check --live --config %s`", err, a.Variable, os.Args[0], config)
 	}
 	return c.Print(next + "  " + os.Args[0] + " serve --config " + config + "\n  curl -s 'http://127.0.0.1:8080/pool/" + a.Name + "/token?wait=60s'")
 }

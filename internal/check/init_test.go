@@ -48,7 +48,7 @@ func TestInit(t *testing.T) {
 			"nothing was written: FILE:11: targets.staging-login.owner: "},
 		"a service": {strings.Replace(flags, "captchaai", "capcha", 1), "", nil, "--service: must be one of 2captcha"},
 		"a used key": {flags + " --key-variable SIMULATED", "", []string{"error: provider captchaai: "},
-			"live checks failed: 1; correct SIMULATED, then `poold check --live --config FILE`"},
+			"live checks failed: 1; correct that (SIMULATED has the key), then"},
 	} {
 		path, out := filepath.Join(t.TempDir(), "pools.yaml"), new(strings.Builder)
 		run := func() error {

@@ -40,7 +40,7 @@ var plainProblems = []struct {
 	detail string
 }{
 	{pool.ErrConflict, CodeConflict, "this Idempotency-Key was used for another request, for example with another min_ttl; send a new one"},
-	{ErrUnknownToken, CodeUnknownToken, "this caller got no token with this id from this target, or the token expired too long ago"},
+	{ErrUnknownToken, CodeUnknownToken, "this caller got no such token here, or it expired too long ago; a token of POST /solve is reported at /solve/ID/report"},
 	{ErrReported, CodeReported, "this token was reported already, with another outcome or by another caller; the first report counts"},
 	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
 	{purchase.ErrUnknownProvider, CodeUnknownProvider, "the configuration file has no provider of this name"},
@@ -173,8 +173,8 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	case cause.Outage:
 		return NewProblem(CodeProviderDown, cause.Reason).RetryAfter(max(retry, time.Until(until)))
 	}
-	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one, at most %.0fs",
-		counts.Orders, counts.Waiting, defaultWait.Seconds(), maxWait.Seconds())
+	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one",
+		counts.Orders, counts.Waiting, maxWait.Seconds())
 	if counts.Fresh > 0 {
 		detail = fmt.Sprintf("ready tokens: %d, but earlier callers wait for them, or none has the min_ttl; ", counts.Fresh) + detail
 	}

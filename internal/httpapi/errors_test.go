@@ -41,7 +41,7 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 		{"empty: a lead time of 18s, spread", empty, unknown, 503, CodePoolEmpty, 14, 23},
 		{"full", &pool.EmptyError{Full: true}, unknown, 503, CodePoolEmpty, 14, 23},
 		{"paused", empty, paused, 503, CodePaused, 300, 300},
-		{"paused for a minute", empty, until, 503, CodePaused, 50, 60},
+		{"paused for a minute", empty, until, 503, CodePaused, 50, 61},
 		{"target rate", &pool.RateError{RetryAfter: 1500 * time.Millisecond}, unknown, 429, CodeRateLimited, 2, 2},
 		{"target rate, now", &pool.RateError{}, unknown, 429, CodeRateLimited, 1, 1},
 		{"conflict", pool.ErrConflict, unknown, 409, CodeConflict, 0, 0},
@@ -66,7 +66,7 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	d.ask(t, "GET", "/pool/staging-login/token").check(t, "whose rate", 429, "the rate of the target staging-login is used up")
 	d.stock.failCalls("take", empty)
 	d.stock.looked = &pool.Counts{Orders: 2, Waiting: 1}
-	const text = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=20s waits for one, at most 60s"
+	const text = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=60s waits for one"
 	d.ask(t, "GET", "/pool/staging-login/token").check(t, "empty", 0, text)
 	d.stock.failCalls("take", &pool.EmptyError{Full: true})
 	d.ask(t, "GET", "/pool/staging-login/token").check(t, "full", 0, "20 callers wait, the most for depth 5; raise depth")

@@ -90,19 +90,20 @@ func (t *Target) validate(at *place) {
 
 // OddSitekey returns why a site key is probably wrong, or "". The keys of tests and examples are short.
 func OddSitekey(t captcha.Type, key string) string {
-	google, cloudflare := strings.HasPrefix(key, "6L"), IsTurnstileKey(key)
+	google, cloudflare := strings.HasPrefix(key, "6L"), cloudflareKey.MatchString(key)
 	return first(
 		fault{strings.ContainsAny(key, `"'=<>`), "holds more than the key: give only the value of data-sitekey"},
 		fault{google && t != captcha.RecaptchaV2 && t != captcha.RecaptchaV3, fmt.Sprintf("looks like a key of reCAPTCHA, not of %s", t)},
 		fault{cloudflare && t != captcha.Turnstile, fmt.Sprintf("looks like a key of turnstile, not of %s", t)},
+		fault{uuid.MatchString(key) && t != captcha.HCaptcha, fmt.Sprintf("looks like a key of hcaptcha, not of %s", t)},
 		fault{google && len(key) != 40, fmt.Sprintf("has %d characters, but a key of reCAPTCHA has 40: copy all of them", len(key))},
 	)
 }
 
-// IsTurnstileKey reports whether a site key has the form of Turnstile's site keys.
-func IsTurnstileKey(key string) bool { return cloudflareKey.MatchString(key) }
-
-var cloudflareKey = regexp.MustCompile(`^[0-3]x[0-9A-Za-z_-]{20}`)
+var (
+	cloudflareKey = regexp.MustCompile(`^[0-3]x[0-9A-Za-z_-]+`)
+	uuid          = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+)
 
 func checkMargin(at *place, lifetime, margin time.Duration) {
 	if margin >= lifetime && at.ok("lifetime", "margin") {

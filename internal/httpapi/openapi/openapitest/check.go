@@ -2,6 +2,7 @@ package openapitest
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -163,7 +164,11 @@ func (d *Description) checkHeaders(declared node, given http.Header) error {
 			return fmt.Errorf("the header %s is missing", name)
 		}
 		for _, value := range values {
-			if err := d.validate(d.child(declared, name), value); err != nil {
+			var read any = value
+			if d.below(declared, name, "schema", "type").value == "integer" {
+				read = json.Number(value)
+			}
+			if err := d.validate(d.child(declared, name), read); err != nil {
 				return fmt.Errorf("header %s: %q: %w", name, value, err)
 			}
 		}

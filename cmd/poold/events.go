@@ -26,15 +26,23 @@ const watchEvery = 15 * time.Second
 // openEvents opens the list of events. It must be called before the parts that add events.
 func (d *daemon) openEvents() {
 	d.events = events.NewLog(d.redis, d.log)
-	d.file.Report = func(o reload.Outcome) { d.events.Note(reloadEvent(o)) }
+	d.file.Report = func(o reload.Outcome) {
+		d.events.Note(reloadEvent(o))
+		for _, c := range o.Changes {
+			for _, target := range c.Names {
+				if c.How == "changed" || c.How == "removed" {
+					d.noteRefused(target, "", false)
+				}
+			}
+		}
+	}
 	d.redis.Lost = func(data string) {
 		d.ids.Forget()
 		select {
 		case d.lost <- struct{}{}:
 		default:
 		}
-		text := "Redis lost its data: ready tokens, orders in flight, today's budgets and the history in Redis are gone; see whether it keeps an append-only file."
-		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: text, State: data})
+		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: "Redis lost its data" + status.DataLost + ".", State: data})
 	}
 	d.redis.Back = func(away time.Duration) {
 		since := time.Now().Add(-away).UTC().Format(time.TimeOnly)
@@ -76,7 +84,7 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	case scope != pool.ScopeOverall && scope != pool.ScopeSolve && !strings.HasPrefix(scope, pool.ScopeOwner):
 		e.Subject, e.Target = target, target
 	}
-	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), spent)
+	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), u.Text(d.file.Current().Currency))
 	e.Text = "T" + text[1:] + consequence + opens.UTC().Format("2006-01-02 15:04 UTC") + "; raise it in the file, or wait."
 	if d.noteChange("budget "+u.Window, e) && isKey {
 		d.log.Warn("the budget of a key is used up", "key", scope, "reason", e.Text)
@@ -145,7 +153,7 @@ func (d *daemon) noteRefused(target, reason string, is bool) {
 		"correct the file, and `poold resume " + target + "`."
 	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: "refused", Lasts: events.Kept}
 	if !is {
-		e.Kind, e.State, e.Text = events.TargetOK, "accepted", "The service takes orders of target "+target+" again."
+		e.Kind, e.State, e.Text = events.TargetOK, "accepted", "The service no longer refuses target "+target+", or the file changed it."
 	}
 	d.noteChange("refused", e)
 }

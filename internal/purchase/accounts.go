@@ -248,14 +248,15 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 }
 
 // refresh reads the thread limits and balances of new providers, and of all once a minute. A provider that
-// hangs does not delay the others. During an account fault only orders call the service.
+// hangs does not delay the others. During an account fault only orders call the service, unless its balance was empty.
 func (b *Buyer) refresh(ctx context.Context) {
 	as, now := &b.accounts, time.Now()
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	for _, a := range as.list() {
 		as.mu.Lock()
-		if now.Sub(a.refreshed) >= refreshEvery && a.brake.Kind != pool.BrakeAccount {
+		isBarred := a.brake.Kind == pool.BrakeAccount && !strings.Contains(a.brake.Reason, "BALANCE")
+		if now.Sub(a.refreshed) >= refreshEvery && !isBarred {
 			a.refreshed = now
 			calls.Go(func() {
 				_ = panics.Contain(b.c.Log, "panic in a provider", func() { b.refreshAccount(ctx, a) })
@@ -343,8 +344,9 @@ func stateOf(p Provider, brake pool.Brake) provider.State {
 // ErrUnknownProvider means that no provider of the file has the name.
 var ErrUnknownProvider = errors.New("no provider has this name")
 
-// Probe tries a provider now, after an operator has repaired its account: it reads the balance, and lets the
-// next order pass. The error is ErrUnknownProvider, the service's error, or pool.ErrDown.
+// Probe tries a provider now, after an operator has repaired its account: it reads the balance. If that proves the
+// repair, the provider is up; else the next order passes. The error is ErrUnknownProvider, the service's error, or
+// pool.ErrDown.
 func (b *Buyer) Probe(ctx context.Context, name string) error {
 	a := b.accounts.byName(name)
 	if a == nil {
@@ -354,6 +356,12 @@ func (b *Buyer) Probe(ctx context.Context, name string) error {
 	defer cancel()
 	if err := a.ReadBalance(limited); err != nil {
 		return fmt.Errorf("probing %s: %w", name, err)
+	}
+	_, brake, _ := b.accounts.terms(a)
+	isBan := brake.Kind == pool.BrakeAccount && !strings.Contains(brake.Reason, "BALANCE") && !strings.Contains(brake.Reason, "KEY")
+	if balance := a.Balance(); balance != nil && *balance > 0 && !isBan {
+		_, err := b.c.Pool.Lift(ctx, name, a.key, 0)
+		return err
 	}
 	return b.c.Pool.Retry(ctx, a.key, name)
 }

@@ -228,6 +228,30 @@ func TestAnAccountFault(t *testing.T) {
 		one.mustBuy(spec())
 		testkit.Equal(t, "state", one.Providers(t.Context())[0].State.Kind, provider.StateOK)
 	})
+	bubble(t, "disproved by a balance", func(t *testing.T, w *world) {
+		f := newFake("main")
+		r := w.replica("r1", f.entry())
+		for _, c := range []struct {
+			fault   string
+			balance float64
+			state   provider.StateKind
+		}{
+			{"ERROR_ZERO_BALANCE", 0, provider.StateDown}, {"ERROR_ZERO_BALANCE", 9, provider.StateOK},
+			{"ERROR_KEY_DOES_NOT_EXIST", 9, provider.StateOK}, {"ERROR_IP_NOT_ALLOWED", 9, provider.StateDown},
+		} {
+			f.set(func() {
+				f.submit = func(int, provider.Request) (string, error) { return "", fails(provider.Account, c.fault) }
+				f.balance = &c.balance
+			})
+			time.Sleep(2 * time.Minute) // until a probe is due
+			_ = r.buy(spec())
+			time.Sleep(2 * second)
+			testkit.Equal(t, c.fault, r.Providers(t.Context())[0].State.Kind, provider.StateDown)
+			testkit.NoError(t, r.Probe(t.Context(), "main"))
+			time.Sleep(2 * second)
+			testkit.Equal(t, fmt.Sprint(c.fault, " with ", c.balance), r.Providers(t.Context())[0].State.Kind, c.state)
+		}
+	})
 	bubble(t, "seen before the first order", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.threads, f.threadsErr = 1, fails(provider.Account, "ERROR_WRONG_USER_KEY")

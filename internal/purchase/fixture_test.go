@@ -208,6 +208,7 @@ type fake struct {
 	threads  int
 
 	threadsErr error
+	balance    *float64
 }
 
 func newFake(name string) *fake { return &fake{name: name, limit: 120 * second} }
@@ -226,7 +227,7 @@ func (f *fake) Threads(context.Context) (total int, _ bool, _ error) {
 	return f.threads, f.threads > 0, f.threadsErr
 }
 
-func (f *fake) Balance() *float64                { return nil }
+func (f *fake) Balance() *float64                { return f.balance }
 func (f *fake) Advice(string) (does, fix string) { return "", "repair it" }
 
 func (f *fake) Submit(ctx context.Context, r provider.Request) (task string, err error) {

@@ -144,7 +144,7 @@ func TestPartHidesOtherTargets(t *testing.T) {
 		read.Config.Problems == nil || len(read.Config.Problems)+len(read.Config.Warnings) > 0 {
 		t.Errorf("%+v", read)
 	}
-	if len(whole.Alarms) != 1 || len(read.Alarms) != 0 {
+	if len(whole.Alarms) != 2 || len(read.Alarms) != 0 {
 		t.Errorf("alarms %q; of the whole %q", read.Alarms, whole.Alarms)
 	}
 	if read.Solve != nil || read.Dedup != nil || read.History != nil || whole.Solve == nil || whole.Dedup == nil ||

@@ -31,6 +31,10 @@ const mostLines = 5
 // BalanceLow is the limit of the alert PooldBalanceLow, in the currency of the file.
 const BalanceLow = 5
 
+// DataLost says what the loss of Redis' data means.
+const DataLost = ": ready tokens, orders in flight, pauses, today's budgets and a history in Redis are gone; " +
+	"pause again what was paused, and see whether Redis keeps an append-only file"
+
 // toldFor is how long the status says that Redis lost its data.
 const toldFor = 24 * time.Hour
 
@@ -108,8 +112,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			"repair Redis, or correct redis in the configuration file")
 	}
 	if lost := health.Lost; at.Sub(lost) < toldFor {
-		d.dataLost = "Redis lost its data at " + shortTime(lost, at) +
-			": ready tokens, orders in flight and today's budgets are gone; see whether it keeps an append-only file"
+		d.dataLost = "Redis lost its data at " + shortTime(lost, at) + DataLost
 	}
 	if len(providers) == 0 {
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
@@ -118,7 +121,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	for _, p := range providers {
 		if s := p.State; !s.Kind.Usable() {
 			cause := downText(p)
-			action := cmp.Or(s.Remedy, "poold tries again by itself, and at once after `poold probe "+p.Name+"`")
+			action := cmp.Or(s.Remedy, "poold tries it again when an order needs it, and at once after `poold probe "+p.Name+"`")
 			if all {
 				alarm(s.Since, cause, "nothing is bought", action)
 			} else {
@@ -152,11 +155,10 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	d.announceTargets()
 }
 
-// announceTargets adds, before the other notices, a line for each reason why a service or a budget keeps targets from getting tokens, the first
+// announceTargets adds a line for each reason why a service or a budget keeps targets from getting tokens, the first
 // ones, and one for each key whose budget is used up.
 func (d *Document) announceTargets() {
-	var first []*Target  // of each reason
-	urgent := []string{} // the JSON must not have null
+	var first []*Target // of each reason
 	names := map[string][]string{}
 	for i := range d.Targets {
 		if t := &d.Targets[i]; !t.unread && (t.State == refill.Refused || t.State == refill.Budget) {
@@ -177,18 +179,17 @@ func (d *Document) announceTargets() {
 		if t.State == refill.Refused {
 			d.Alarms = append(d.Alarms, banner(since, d.at, text, "compare sitekey and page with the page, and correct the file"))
 		} else {
-			urgent = append(urgent, banner(since, d.at, text, "raise the budget in the file, or wait"))
+			d.Alarms = append(d.Alarms, banner(since, d.at, text, "raise the budget in the file, or wait"))
 		}
 	}
 	for _, u := range d.Budgets {
 		if key, is := strings.CutPrefix(u.Scope, pool.ScopeKey); is && u.Used >= u.Limit {
-			urgent = append(urgent, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens; raise it in the file, or wait")
+			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens; raise it in the file, or wait")
 		}
 	}
 	if more := len(first) - mostLines; more > 0 {
-		urgent = append(urgent, fmt.Sprintf("No new tokens for other targets, for %d more reasons: see their states", more))
+		d.Alarms = append(d.Alarms, fmt.Sprintf("No new tokens for other targets, for %d more reasons: see their states", more))
 	}
-	d.Notices = append(urgent, d.Notices...)
 	if d.dataLost != "" {
 		d.Notices = append(d.Notices, d.dataLost)
 	}

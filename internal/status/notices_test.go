@@ -49,7 +49,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		"no provider": {providers: []purchase.Status{}, alarms: []string{"No provider is configured: nothing is bought; add a provider"}},
 		"all down": {providers: []purchase.Status{refuses, silent}, alarms: []string{
 			key + "nothing is bought; put the right key into pools.yaml",
-			"Provider other is down (no proper answer: timeout): nothing is bought; poold tries again by itself, and at once after `poold probe other`",
+			"Provider other is down (no proper answer: timeout): nothing is bought; poold tries it again when an order needs it, and at once after `poold probe other`",
 		}},
 		"one of two": {providers: []purchase.Status{refuses, busy}, notices: []string{key + "the other providers get its orders; put"}},
 		"no callbacks": {providers: []purchase.Status{{Name: "fourth", State: busy.State, Silent: true}},
@@ -60,8 +60,8 @@ func TestAlarmsAndNotices(t *testing.T) {
 			{Name: "b", State: "budget", Reason: "the overall budget is used up"},
 			{Name: "c", State: "refused", Reason: "the service refuses", Since: "2026-01-02T03:00:00.000Z"},
 			{Name: "d", State: "starved", Reason: "busy"},
-		}, alarms: []string{"Since 03:00 UTC no new tokens for c: the service refuses; compare sitekey"},
-			notices: []string{"No new tokens for a, b: the overall budget is used up; raise"}},
+		}, alarms: []string{"No new tokens for a, b: the overall budget is used up; raise",
+			"Since 03:00 UTC no new tokens for c: the service refuses; compare sitekey"}},
 
 		"simulated": {simulated: true, embedded: true, notices: []string{"The provider is simulated"}},
 		"embedded":  {embedded: true, notices: []string{"Redis is embedded"}},

@@ -228,12 +228,18 @@ func getJSON(t testing.TB, url, key string, into any) {
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}
-	response, err := http.DefaultClient.Do(request)
-	testkit.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s %v\n%s", url, response.Status, err, body)
+	var status int
+	var body []byte
+	testkit.Within(t, 30*time.Second, url+" to answer", func() bool { // on a busy machine a store may be slow
+		response, err := http.DefaultClient.Do(request)
+		testkit.NoError(t, err)
+		defer func() { _ = response.Body.Close() }()
+		body, err = io.ReadAll(response.Body)
+		status = response.StatusCode
+		return err == nil && status != http.StatusServiceUnavailable
+	})
+	if status != http.StatusOK {
+		t.Fatalf("%s: %d\n%s", url, status, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		t.Fatalf("%s: %v\n%s", url, err, body)

@@ -81,15 +81,15 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 	}
 	const usedUp, ok = "budget_used_up owner:qa@example.com The budget of owner qa@example.com is used up: ",
 		"budget_ok owner:qa@example.com "
-	tells("budget_used_up key:ci The budget of key ci is used up: 2 of 1.5 on this UTC day: the key gets no tokens until ")
-	tells(usedUp + "4 of 4.5 in this UTC month: nothing is bought")
+	tells("budget_used_up key:ci The budget of key ci is used up: 2 USD of 1.5 USD on this UTC day: the key gets no tokens until ")
+	tells(usedUp + "4 USD of 4.5 USD in this UTC month: nothing is bought")
 
 	p.Write(fmt.Sprintf(config, "6"))
 	testkit.Within(t, 20*time.Second, "orders for the money that the reload added", func() bool { n, _ := bought(); return n == 6 })
 	// The end of a raised budget is told again, and so is the next end of the same one after it had room.
-	tells(usedUp+"4 of 4.5", usedUp+"6 of 6")
+	tells(usedUp+"4 USD of 4.5", usedUp+"6 USD of 6")
 	p.Write(fmt.Sprintf(config, "60"))
-	tells(usedUp+"6 of 6", ok)
+	tells(usedUp+"6 USD of 6", ok)
 	p.Write(fmt.Sprintf(config, "6"))
 	testkit.Within(t, 10*time.Second, "the limit of the file", func() bool {
 		return p.metrics()[`poold_budget_limit{target="owner:qa@example.com",window="money_month"}`] == 6
@@ -97,7 +97,7 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 	if _, code, err := p.take(t.Context(), http.DefaultClient, name, ""); err != nil || code != http.StatusOK {
 		t.Errorf("a take from the stock: %d %v", code, err)
 	}
-	tells(usedUp+"6 of 6", ok, usedUp)
+	tells(usedUp+"6 USD of 6", ok, usedUp)
 	n, _ := bought()
 	p.Write(fmt.Sprintf(config, fmt.Sprint(float64(n)+2.5)))
 	tells(ok, usedUp, "budget_near owner:qa@example.com The budget of owner qa@example.com is nearly used up: ")

@@ -92,7 +92,7 @@ func (t *Target) validate(at *place) {
 func OddSitekey(t captcha.Type, key string) string {
 	google, cloudflare := strings.HasPrefix(key, "6L"), cloudflareKey.MatchString(key)
 	return first(
-		fault{strings.ContainsAny(key, `"'=<>`), "holds more than the key: give only the value of data-sitekey"},
+		fault{strings.ContainsAny(key, `"'=<>$`), "holds more than the key: give only the value of data-sitekey, or ${NAME}"},
 		fault{google && t != captcha.RecaptchaV2 && t != captcha.RecaptchaV3, fmt.Sprintf("looks like a key of reCAPTCHA, not of %s", t)},
 		fault{cloudflare && t != captcha.Turnstile, fmt.Sprintf("looks like a key of turnstile, not of %s", t)},
 		fault{uuid.MatchString(key) && t != captcha.HCaptcha, fmt.Sprintf("looks like a key of hcaptcha, not of %s", t)},

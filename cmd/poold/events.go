@@ -31,7 +31,7 @@ func (d *daemon) openEvents() {
 		for _, c := range o.Changes {
 			for _, target := range c.Names {
 				if c.How == "changed" || c.How == "removed" {
-					d.noteRefused(target, "", false)
+					d.noteRefused(target, "The file changed target "+target+", which a service refused.", false)
 				}
 			}
 		}
@@ -142,7 +142,7 @@ func (d *daemon) noteBalance(provider string, balance float64) {
 		State: "enough", Lasts: events.Kept}
 	if balance < status.BalanceLow {
 		e.Kind, e.State = events.BalanceLow, "low"
-		e.Text = "The balance at provider " + provider + " is low: " + amount + "; top up the account before it refuses orders."
+		e.Text = "The balance at provider " + provider + " is low: " + amount + "; top up the account."
 	}
 	d.noteChange("balance", e)
 }
@@ -150,10 +150,10 @@ func (d *daemon) noteBalance(provider string, balance float64) {
 // noteRefused adds an event: a service rejects the parameters of a target, or takes its orders again.
 func (d *daemon) noteRefused(target, reason string, is bool) {
 	text := "The service refuses target " + target + ": " + reason + ": nothing is bought for it; compare sitekey and page with the page, " +
-		"correct the file, and `poold resume " + target + "`."
+		"correct the file, or `poold resume " + target + "` if the service erred."
 	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: "refused", Lasts: events.Kept}
 	if !is {
-		e.Kind, e.State, e.Text = events.TargetOK, "accepted", "The service no longer refuses target "+target+", or the file changed it."
+		e.Kind, e.State, e.Text = events.TargetOK, "accepted", cmp.Or(reason, "The service takes orders of target "+target+" again.")
 	}
 	d.noteChange("refused", e)
 }

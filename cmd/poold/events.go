@@ -114,7 +114,7 @@ func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (u
 
 func (d *daemon) noteBudget(u status.BudgetUse, kind events.Kind, is string) {
 	e := events.Event{Kind: kind, Subject: u.Scope, State: string(kind), Lasts: events.Kept}
-	if target, is := strings.CutPrefix(u.Scope, "target:"); is {
+	if target, found := strings.CutPrefix(u.Scope, status.OfTarget); found {
 		e.Subject, e.Target = target, target
 	}
 	if kind == events.BudgetNear {

@@ -294,8 +294,8 @@ type LeadTime struct {
 	P90 float64 `json:"p90"`
 }
 
-// ofTarget begins the scope of a target's budget in BudgetUses.
-const ofTarget = "target:"
+// OfTarget begins the scope of a target's budget in BudgetUses.
+const OfTarget = "target:"
 
 // BudgetUses lists the uses of all budgets whose figures are current. The scope of a target is "target:NAME".
 func (d *Document) BudgetUses() (list []BudgetUse) {
@@ -307,7 +307,7 @@ func (d *Document) BudgetUses() (list []BudgetUse) {
 	}
 	for i := range d.Targets {
 		if t := &d.Targets[i]; t.Budget != nil && !t.unread {
-			list = append(list, t.Budget.Uses(ofTarget+t.Name)...)
+			list = append(list, t.Budget.Uses(OfTarget+t.Name)...)
 		}
 	}
 	return list

@@ -56,7 +56,7 @@ func (d *Document) collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	for _, u := range d.BudgetUses() {
-		name, isTarget := strings.CutPrefix(u.Scope, ofTarget)
+		name, isTarget := strings.CutPrefix(u.Scope, OfTarget)
 		if !isTarget && name == pool.ScopeOverall {
 			name = allTargets
 		}

@@ -176,11 +176,11 @@ func (d *Document) announceTargets() {
 			text += fmt.Sprintf(" and %d more", len(who)-mostLines)
 		}
 		text += ": " + t.Reason
+		action := "raise the budget in the file, or wait"
 		if t.State == refill.Refused {
-			d.Alarms = append(d.Alarms, banner(since, d.at, text, "compare sitekey and page with the page, and correct the file"))
-		} else {
-			d.Alarms = append(d.Alarms, banner(since, d.at, text, "raise the budget in the file, or wait"))
+			action = "compare sitekey and page with the page, and correct the file"
 		}
+		d.Alarms = append(d.Alarms, banner(since, d.at, text, action))
 	}
 	for _, u := range d.Budgets {
 		if key, is := strings.CutPrefix(u.Scope, pool.ScopeKey); is && u.Used >= u.Limit {

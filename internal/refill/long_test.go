@@ -84,6 +84,15 @@ func TestBrakes(t *testing.T) {
 		time.Sleep(44 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
 		testkit.Equal(t, "tokens and orders", w.counts(login).Fresh+w.counts(login).Orders, 20)
+
+		w.set(func() { w.how = func(*purchase.Spec) pool.How { return pool.Hopeless } })
+		more := login
+		more.Depth = 30
+		r.Apply(others(more))
+		time.Sleep(time.Minute)
+		testkit.Equal(t, "logged", r.log.Count("level=ERROR", "state=refused"), 2)
+		r.Apply(others(login))
+		testkit.Equal(t, "logged at the change of the file", r.log.Count("target=login", "state=ok", `reason="the file changed"`), 1)
 	})
 	bubble(t, "the orders fail", func(t *testing.T, w *world) {
 		login := target("login", 20)

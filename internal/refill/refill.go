@@ -85,9 +85,10 @@ type subject struct {
 	again   bool            // it changed meanwhile
 	retry   bool            // the cause of failing orders may have ended
 
-	// The running decision owns these.
-	demand
 	reported string // the state that was logged last
+
+	// The running decision owns this.
+	demand
 }
 
 // New returns a Manager without targets.
@@ -108,11 +109,6 @@ func (m *Manager) Apply(set *targets.Set) {
 	first, old := m.set == nil, m.subjects
 	others := !first && (m.set.Budget != set.Budget || !maps.Equal(m.set.Owners, set.Owners) || !reflect.DeepEqual(m.set.Providers, set.Providers))
 	m.set, m.subjects = set, map[captcha.ID]*subject{}
-	for id, s := range old {
-		if s.target == nil {
-			m.subjects[id] = s
-		}
-	}
 	for i := range set.Targets {
 		t := &set.Targets[i]
 		s := old[t.ID]
@@ -128,6 +124,17 @@ func (m *Manager) Apply(set *targets.Set) {
 		if !first && (changed || others) { // at a start all replicas share the work
 			s.retry = true
 			m.markLocked(t.ID, s)
+		}
+	}
+	for id, s := range old {
+		switch {
+		case s.target == nil:
+			m.subjects[id] = s
+		case s != m.subjects[id]:
+			if s.reported != OK {
+				m.log.Info("the state of a target has changed", "target", s.target.Name, "state", OK, "reason", "the file changed")
+			}
+			m.Refused(s.target.Name, "The file changed target "+s.target.Name+", which a service refused.", false)
 		}
 	}
 }

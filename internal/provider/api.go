@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -97,4 +98,9 @@ type State struct {
 	Since   time.Time // when the provider went down; zero unless it is down
 	Until   time.Time // when the next call is allowed; zero when ok
 	Balance *float64  // the last balance that was read; nil = none yet
+}
+
+// Sentence says what a provider that is down does, such as "provider acme refuses the key (ERROR_KEY_DOES_NOT_EXIST)".
+func (s State) Sentence(provider string) string {
+	return "provider " + provider + " " + cmp.Or(s.Fault, "is down") + " (" + s.Reason + ")"
 }

@@ -270,6 +270,8 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()
 	asked := time.Now()
+	_, brake, _ := b.accounts.terms(a)
+	isBroke := brake.Kind == pool.BrakeAccount // the event of its fault is enough
 	total, ok, err := a.Threads(limited)
 	if ctx.Err() != nil {
 		return
@@ -288,7 +290,7 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	as.mu.Unlock()
 	if err = errors.Join(err, a.ReadBalance(limited)); err != nil {
 		b.c.Log.Debug("threads or balance not read", "provider", a.Name(), "err", err)
-	} else if balance := a.Balance(); balance != nil && b.c.BalanceRead != nil {
+	} else if balance := a.Balance(); balance != nil && b.c.BalanceRead != nil && !isBroke {
 		b.c.BalanceRead(a.Name(), *balance)
 	}
 }
@@ -500,17 +502,18 @@ func (b *Buyer) announce(a *account, was, is bool, brake pool.Brake, all bool) {
 	if was == is {
 		return
 	}
-	down := []any{"provider", a.Name(), "err", brake.Reason, "retry_at", brake.Next.UTC().Truncate(time.Second)}
-	switch {
-	case !is:
-		b.c.Log.Info("provider is called again", "provider", a.Name())
-	case brake.Kind == pool.BrakeAccount: // an operator must act
-		b.c.Log.Error("provider down: account fault", down...)
-	default:
-		b.c.Log.Warn("provider down: no proper answers", down...)
+	state, log := stateOf(a, brake), b.c.Log.Warn
+	if brake.Kind == pool.BrakeAccount { // an operator must act
+		log = b.c.Log.Error
+	}
+	if is {
+		reason := state.Sentence(a.Name()) + "; " + cmp.Or(state.Remedy, "it is tried again")
+		log("a provider is down", "provider", a.Name(), "reason", reason, "retry_at", brake.Next.UTC().Truncate(time.Second))
+	} else {
+		b.c.Log.Info("a provider is up again", "provider", a.Name())
 	}
 	if b.c.ProviderChanged != nil {
-		b.c.ProviderChanged(a.Name(), is, stateOf(a, brake), all)
+		b.c.ProviderChanged(a.Name(), is, state, all)
 	}
 }
 

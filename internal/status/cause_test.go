@@ -60,6 +60,12 @@ func TestCauseOf(t *testing.T) {
 		"not idle with callers": {target: targets.Target{Refill: targets.RefillAdaptive},
 			refill: refill.Status{State: refill.OK}, counts: pool.Counts{Waiting: 1}, state: refill.OK},
 
+		"avoids a provider": {target: targets.Target{ProvidersPolicy: targets.ProvidersBest}, refill: busy,
+			counts: pool.Counts{Brake: pool.Brake{Avoid: []string{"acme"}}}, state: refill.OK,
+			reason: "orders avoid provider acme for up to ten minutes: orders there failed or were refused"},
+		"does not avoid with the policy ordered": {target: targets.Target{ProvidersPolicy: targets.ProvidersOrdered},
+			refill: busy, counts: pool.Counts{Brake: pool.Brake{Avoid: []string{"acme"}}}, state: refill.OK},
+
 		"outage, and enough": {refill: busy, counts: pool.Counts{Fresh: 2, Orders: 1}, outage: outage,
 			state: refill.OK, reason: "nothing new is bought: " + outage, is: true},
 		"outage, and only orders": {refill: busy, counts: pool.Counts{Orders: 3}, outage: outage,

@@ -60,6 +60,8 @@ func CauseOf(t *targets.Target, refilling refill.Status, c *pool.Counts, outageR
 		reason = "starting" // no replica has decided yet
 	case state == refill.OK && reason == "" && isIdle(t, refilling, c):
 		state, reason = StateIdle, "no caller asked for a while, so no token is kept"
+	case state == refill.OK && reason == "" && len(c.Brake.Avoid) > 0 && t.ProvidersPolicy != targets.ProvidersOrdered:
+		reason = "orders avoid provider " + strings.Join(c.Brake.Avoid, ", ") + " for up to ten minutes: orders there failed or were refused"
 	}
 	if outageReason == "" {
 		return Cause{State: state, Reason: reason}
@@ -120,7 +122,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	_, _, all := outage(providers)
 	for _, p := range providers {
 		if s := p.State; !s.Kind.Usable() {
-			cause := downText(p)
+			cause := p.State.Sentence(p.Name)
 			action := cmp.Or(s.Remedy, "poold tries it again when an order needs it, and at once after `poold probe "+p.Name+"`")
 			if all {
 				alarm(s.Since, cause, "nothing is bought", action)
@@ -214,11 +216,6 @@ func shortTime(t, at time.Time) string {
 	return t.Format(layout)
 }
 
-// downText describes a provider that is down, such as "provider acme refuses the key (ERROR_KEY_DOES_NOT_EXIST)".
-func downText(p purchase.Status) string {
-	return "provider " + p.Name + " " + cmp.Or(p.State.Fault, "is down") + " (" + p.State.Reason + ")"
-}
-
 // outage reports whether all providers are down. It returns the reason, and when the first of them can be used again;
 // zero = unknown.
 func outage(providers []purchase.Status) (reason string, until time.Time, is bool) {
@@ -230,7 +227,7 @@ func outage(providers []purchase.Status) (reason string, until time.Time, is boo
 		if p.State.Kind.Usable() {
 			return "", time.Time{}, false
 		}
-		reasons = append(reasons, downText(p))
+		reasons = append(reasons, p.State.Sentence(p.Name))
 		if until.IsZero() || p.State.Until.Before(until) {
 			until = p.State.Until
 		}

@@ -383,8 +383,9 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 
 // keyBudget returns the error for a caller whose budget is used up.
 func keyBudget(c *Call, spent string, opens time.Duration) error {
-	return &FailedError{Obstacle: ReasonBudget, Until: time.Now().Add(opens),
-		Reason: UsedUp("the budget of this key", spent), Key: c.Budget.Scope, Spent: spent}
+	until := time.Now().Add(opens)
+	return &FailedError{Obstacle: ReasonBudget, Until: until, Key: c.Budget.Scope, Spent: spent,
+		Reason: UsedUp("the budget of this key", spent) + "; " + RoomAgain(until)}
 }
 
 // Affords returns the error that a take would return because the caller's budget is used up; nil = it is not.

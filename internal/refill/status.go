@@ -105,7 +105,7 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 		now.State, now.Reason = Starved, err.Error()
 	case refused.Reason == pool.ReasonBudget:
 		now.State, now.Until = Budget, c.At.Add(refused.After).Round(time.Second)
-		now.Reason = fmt.Sprintf("%s; there is room again at %s", refused.Budget(), now.Until.Format(time.RFC3339))
+		now.Reason = refused.Budget() + "; " + pool.RoomAgain(now.Until)
 	case refused.Reason == pool.ReasonPermit:
 		now.State, now.Reason, now.Queued = Starved, refused.Text+"; raise concurrency, unless the service hangs", c.At
 		if !was.Queued.IsZero() {
@@ -131,8 +131,13 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	found.Status = string(text)
 	s := StatusOf(d.target, &found)
 	short := s.State == Starved && c.At.Sub(s.Since) < starvedLogged // while a provider hangs, it may come and go each second
-	if s.State != d.reported && !short {
+	d.m.mu.Lock()
+	changed := s.State != d.reported && !short
+	if changed {
 		d.reported = s.State
+	}
+	d.m.mu.Unlock()
+	if changed {
 		// The other states are info.
 		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State]
 		d.m.log.Log(ctx, level, "the state of a target has changed",

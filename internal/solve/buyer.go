@@ -3,7 +3,6 @@ package solve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -64,7 +63,7 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 		switch refused.Reason {
 		case pool.ReasonBudget:
 			answer.Obstacle = pool.ReasonBudget
-			answer.Reason = fmt.Sprintf("%s; there is room again in %v", refused.Budget(), refused.After.Round(time.Second))
+			answer.Reason = refused.Budget() + "; " + pool.RoomAgain(answer.Until)
 		case pool.ReasonBrake:
 			// Only the counts show whether the brake is the identity's own or an account's.
 			c, err := b.Pool.Look(ctx, pool.Query{ID: s.ID, Margin: s.Margin})

@@ -252,8 +252,8 @@ var stories = []struct {
 			return collect(all...)
 		},
 		want: []string{
-			"budget: the budget of solves without a target is used up: 2 of 2 solves in the last 60 minutes; there is room again in 59m57s after 0s",
-			"budget: the budget of solves without a target is used up: 2 of 2 solves in the last 60 minutes; there is room again in 59m58s after 0s",
+			"budget: the budget of solves without a target is used up: 2 of 2 solves in the last 60 minutes; there is room again at 2026-01-02 04:05 UTC after 0s",
+			"budget: the budget of solves without a target is used up: 2 of 2 solves in the last 60 minutes; there is room again at 2026-01-02 04:05 UTC after 0s",
 			"token 1 (solve) after 10s", "token 2 (solve) after 10s",
 		},
 	},

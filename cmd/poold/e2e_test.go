@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"poold/internal/cli"
 	"poold/internal/daemontest"
 	"poold/internal/events"
+	"poold/internal/httpapi"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -125,6 +127,11 @@ func TestEndToEnd(t *testing.T) {
 	})
 
 	p.tells(events.ReplicaStarted, events.ReloadApplied, events.ReloadRefused)
+	var told httpapi.EventList
+	getJSON(t, p.URL+"/events?limit=1000", p.key, &told)
+	if !slices.ContainsFunc(told.Events, func(e events.Event) bool { return strings.HasPrefix(e.Text, "The configuration file is valid again.") }) {
+		t.Error("no event says that the file is valid again")
+	}
 	end := ledger(t, service)
 	testkit.AtMost(t, "tasks at once for a concurrency of 60", end.Totals.PeakInFlight, 60)
 	for _, name := range []string{"login", "checkout"} {

@@ -26,16 +26,7 @@ const watchEvery = 15 * time.Second
 // openEvents opens the list of events. It must be called before the parts that add events.
 func (d *daemon) openEvents() {
 	d.events = events.NewLog(d.redis, d.log)
-	d.file.Report = func(o reload.Outcome) {
-		d.events.Note(reloadEvent(o))
-		for _, c := range o.Changes {
-			for _, target := range c.Names {
-				if c.How == "changed" || c.How == "removed" {
-					d.noteRefused(target, "The file changed target "+target+", which a service refused.", false)
-				}
-			}
-		}
-	}
+	d.file.Report = func(o reload.Outcome) { d.events.Note(reloadEvent(o)) }
 	d.redis.Lost = func(data string) {
 		d.ids.Forget()
 		select {
@@ -44,9 +35,9 @@ func (d *daemon) openEvents() {
 		}
 		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: "Redis lost its data" + status.DataLost + ".", State: data})
 	}
-	d.redis.Back = func(away time.Duration) {
+	d.redis.Back = func(away time.Duration, reason string) {
 		since := time.Now().Add(-away).UTC().Format(time.TimeOnly)
-		text := "Redis serves again, after " + away.Round(time.Second).String() + ": it was away since " + since + " UTC."
+		text := "Redis serves again, after " + away.Round(time.Second).String() + ". The fault since " + since + " UTC: " + reason + "."
 		d.noteChange("redis", events.Event{Kind: events.RedisUp, Text: text, State: time.Now().UTC().Format("15:04")})
 	}
 }
@@ -66,7 +57,7 @@ func (d *daemon) noteProvider(name string, down bool, state provider.State, all 
 			consequence = "no provider is left, and nothing is bought"
 		}
 		e.Kind, e.State = events.ProviderDown, "down"
-		e.Text = "Provider " + name + " " + cmp.Or(state.Fault, "is down") + " (" + state.Reason + "): " + consequence + "; " + remedy + "."
+		e.Text = "P" + state.Sentence(name)[1:] + ": " + consequence + "; " + remedy + "."
 	}
 	d.noteChange("provider", e)
 }
@@ -76,16 +67,16 @@ func (d *daemon) noteProvider(name string, down bool, state provider.State, all 
 func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	u := status.ReadUse(spent)
 	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: u.UsedUp(), Lasts: events.Kept}
-	consequence := ": nothing is bought on it until "
+	consequence := ": nothing is bought on it; "
 	isKey := strings.HasPrefix(scope, pool.ScopeKey)
 	switch {
 	case isKey:
-		consequence = ": the key gets no tokens until "
+		consequence = ": the key gets no tokens; "
 	case scope != pool.ScopeOverall && scope != pool.ScopeSolve && !strings.HasPrefix(scope, pool.ScopeOwner):
 		e.Subject, e.Target = target, target
 	}
 	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), u.Text(d.file.Current().Currency))
-	e.Text = "T" + text[1:] + consequence + opens.UTC().Format("2006-01-02 15:04 UTC") + "; raise it in the file, or wait."
+	e.Text = "T" + text[1:] + consequence + pool.RoomAgain(opens) + ", or at once if you raise it in the file."
 	if d.noteChange("budget "+u.Window, e) && isKey {
 		d.log.Warn("the budget of a key is used up", "key", scope, "reason", e.Text)
 	}
@@ -171,7 +162,26 @@ func (d *daemon) noteGone(ctx context.Context, r replicas.Replica) {
 		return
 	}
 	d.log.Warn("a replica sends no beats; the others do its work", "replica", r.String())
+	for _, other := range replicas.List(d.pool.Live()) {
+		if other.Address == r.Address {
+			d.noteReplica(events.ReplicaBack, r, "gone", "ended without a stop, and was started again as "+other.ID)
+			return
+		}
+	}
 	d.noteReplica(events.ReplicaGone, r, "gone", "sends no beats: the other replicas do its work; start it again if it should run")
+}
+
+// noteStart adds an event: this replica started, perhaps after another one was gone.
+func (d *daemon) noteStart(ctx context.Context) {
+	kind, did := events.ReplicaStarted, "started with version "+version
+	list, _ := d.events.Recent(ctx) // without an answer none was gone
+	last := slices.IndexFunc(list, func(e events.Event) bool {
+		return slices.Contains([]events.Kind{events.ReplicaStarted, events.ReplicaBack, events.ReplicaGone}, e.Kind)
+	})
+	if last >= 0 && list[last].Kind == events.ReplicaGone {
+		kind, did = events.ReplicaBack, did+", after replica "+list[last].Subject+" was gone"
+	}
+	d.noteReplica(kind, d.replica, "started", did)
 }
 
 // reloadEvent returns the event that reports a reload of the configuration file.
@@ -194,9 +204,9 @@ func reloadEvent(o reload.Outcome) events.Event {
 		}
 		parts = append(parts, what+" "+strings.Join(c.Names, ", "))
 	}
-	e.Text = "The configuration file was applied: " + strings.Join(parts, "; ") + "."
-	if len(parts) == 0 {
-		e.Text = "The configuration file was applied; nothing changed."
+	e.Text = "The configuration file was applied: " + cmp.Or(strings.Join(parts, "; "), "nothing changed") + "."
+	if o.Mended {
+		e.Text = "The configuration file is valid again. " + e.Text
 	}
 	if len(o.Restart) > 0 {
 		e.Text += " A restart is needed: " + strings.ReplaceAll(o.Restart.Error(), "\n", "; ")

@@ -148,6 +148,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			callers.Wait()
 			living := replicas[2]
 			living.tells(events.ReplicaGone)
+			w.start(t, b.env...).tells(events.ReplicaBack)
 			equal := func() bool {
 				orders := 0
 				for _, f := range living.day() {

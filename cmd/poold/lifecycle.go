@@ -33,7 +33,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	d.file.Apply = d.reapply
 	support := start(lasting, failed, d.supportParts()...)
 	d.redis.AwaitProbe(working) // so that /readyz never answers 200 without Redis
-	d.noteReplica(events.ReplicaStarted, d.replica, "started", "started with version "+version)
+	d.noteStart(lasting)
 	noting := start(lasting, failed, d.events.Run, d.notifier.Run)
 	// Reloads change the targets that buying works on.
 	buying := start(lasting, failed, d.manager.Run, d.solver.Run, d.file.Run, func(ctx context.Context) error {

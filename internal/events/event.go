@@ -30,6 +30,7 @@ const (
 	ReplicaStarted Kind = "replica_started"
 	ReplicaStopped Kind = "replica_stopped"
 	ReplicaGone    Kind = "replica_gone" // the beats of a replica ended without an orderly stop
+	ReplicaBack    Kind = "replica_back" // and another one started
 )
 
 // Event is one change. The Text may quote a service or an operator, so a program that shows an event must escape it.

@@ -56,7 +56,7 @@ type DB struct {
 	// Lost is called with the name of the new data when Redis has lost its data, and Back at the end of each outage,
 	// with its length. They must be set before Run, and must not block; nil = none.
 	Lost func(data string)
-	Back func(away time.Duration)
+	Back func(away time.Duration, reason string)
 
 	probes    redis.UniversalClient // see doc.go
 	where     string                // host:port or path of each address, without user and password

@@ -119,7 +119,7 @@ func (db *DB) report(was, now *condition) {
 	case err == nil:
 		db.log.Info("redis serves again", "from", was.since)
 		if db.Back != nil {
-			db.Back(time.Since(was.since))
+			db.Back(time.Since(was.since), Reason(was.fault))
 		}
 	case was.fault != nil && Reason(was.fault) == Reason(err):
 	case now.full():

@@ -66,6 +66,7 @@ func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) 
 type Outcome struct {
 	By       string           // the cause of the attempt: the argument of Reload, or ByWatch
 	Err      error            // why the file was refused; nil = it is valid
+	Mended   bool             // it was refused before
 	Changes  []Change         // what changed; nil = the file again has the content of the Set in use, or only comments changed
 	Restart  targets.Problems // the changes that need a restart
 	From, To string           // digests of the Sets before and after
@@ -109,7 +110,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 			f.refused = ""
 			f.publish(old, f.good)
 			f.log.Info("the configuration file matches the configuration in use again")
-			f.Report(Outcome{By: by, From: old.Digest, To: old.Digest})
+			f.Report(Outcome{By: by, Mended: true, From: old.Digest, To: old.Digest})
 		}
 		return nil
 	}
@@ -133,11 +134,12 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	f.publish(&keysFirst, f.Status())
 	// The Set must be applied completely, even if the caller hangs up.
 	f.Apply(context.WithoutCancel(ctx), set)
+	mended := f.refused != ""
 	f.refused, f.used, f.good = "", f.tried, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks}
 	f.publish(set, f.good)
 	changes := changesBetween(old, set)
 	f.log.Info("the configuration was applied", attributes(changes)...)
-	f.Report(Outcome{By: by, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})
+	f.Report(Outcome{By: by, Mended: mended, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})
 	f.warn(set, old)
 	if len(remarks) > 0 {
 		f.log.Warn("a part of the configuration needs a restart, the rest was applied", "err", remarks)

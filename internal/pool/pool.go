@@ -54,11 +54,9 @@ type Pool struct {
 	ahead      atomic.Pointer[time.Duration] // of Redis' clock, as of the last beat that was answered fast
 	compiled   map[*script]*redis.Script
 	waiters    waiters
-	laneMu     sync.Mutex           // of lanes
-	lanes      map[captcha.ID]*lane // of the identities with calls under way
-	background atomic.Int64         // goroutines that end or serve calls
-	cancels    chan struct{}        // an element for each call that could not be ended yet
-	ended      chan struct{}        // closed a while after the end of Run, if calls are left
+	background atomic.Int64  // goroutines that end calls
+	cancels    chan struct{} // an element for each call that could not be ended yet
+	ended      chan struct{} // closed a while after the end of Run, if calls are left
 }
 
 // New returns a Pool. It does no I/O.
@@ -72,7 +70,7 @@ func New(c Config) *Pool {
 	}
 	p := &Pool{
 		Replica: c.Replica, c: c, tag: "{" + c.Prefix + "}:", closing: make(chan struct{}), compiled: map[*script]*redis.Script{},
-		cancels: make(chan struct{}, mostCancels), ended: make(chan struct{}), lanes: map[captcha.ID]*lane{},
+		cancels: make(chan struct{}, mostCancels), ended: make(chan struct{}),
 	}
 	p.waiters.of = map[string][]chan struct{}{}
 	p.live.Store(new([]string))
@@ -108,16 +106,6 @@ func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) e
 			return nil
 		}
 	}
-}
-
-// inBackground runs work in a goroutine. A call may still begin while Run waits for the others, which no WaitGroup
-// allows.
-func (p *Pool) inBackground(work func()) {
-	p.background.Add(1)
-	go func() {
-		defer p.background.Add(-1)
-		work()
-	}()
 }
 
 // settle waits until nothing runs in the background.

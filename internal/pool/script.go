@@ -80,24 +80,6 @@ end
 -- leading returns the number before the first |.
 local function leading(element) return tonumber(string.match(element, '^%d+')) end
 
--- stored returns the entry token:ORDER; nil if it is gone, or born in the future (Redis' clock went back).
-local function stored(order)
-  local found = redis.call('GET', '@token:' .. order)
-  return found and leading(found) <= now + 1000 and found or nil
-end
-
--- hand makes a token the answer of a call, which lives as long as the token.
-local function hand(call, fingerprint, nonce, source, element, token, row)
-  local dies, order = string.match(element, '^(%d+)|(.*)$')
-  local done = table.concat({'t', fingerprint, nonce, source, order, dies, now, token}, '|')
-  redis.call('DEL', '@token:' .. order) -- needs no memory
-  redis.call('SET', '@reply:' .. call, done, 'PX', math.max(1, dies - now))
-  if row ~= '' then
-    tell('handouts', 'kind', source, 'order', order, 'row', row, 'price', string.match(token, '^%d+|[^|]*|([^|]*)'))
-  end
-  return done
-end
-
 -- live reports whether the replica of a ticket lives. A compatible task has none and always lives.
 local alive = {}
 local function live(ticket)
@@ -364,7 +346,7 @@ func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) 
 	ctx, stop := bounded(ctx)
 	defer stop()
 	db := p.c.DB
-	if s == take || s == takes || s == cancel || s == beat {
+	if s == take || s == cancel || s == beat {
 		db = p.c.Takes
 	}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {

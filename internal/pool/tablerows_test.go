@@ -45,31 +45,6 @@ func late(call func(p *Pool) any) func(p *Pool) any {
 	}
 }
 
-func another(c *Call) { c.Name = "d" }
-
-func third(c *Call) { c.Name = "e" }
-
-// laned gives calls to the lane as one batch.
-func laned(calls ...*Call) func(p *Pool) any {
-	return func(p *Pool) any {
-		l := &lane{busy: 1}
-		for _, c := range calls {
-			l.pending = append(l.pending, &laneCall{Call: c, done: make(chan struct{})})
-		}
-		all := l.pending
-		p.serve("A", l)
-		var results []any
-		for _, c := range all {
-			if c.answer == "slow" || c.err != nil {
-				results = append(results, c.answer, c.err)
-				continue
-			}
-			results = append(results, taken(p.answer(c.Call, c.answer, c.now)))
-		}
-		return fmt.Sprint(results...)
-	}
-}
-
 // sharing sends two requests with one key, of which the first waits for a second or hangs up before.
 func sharing(hangsUp time.Duration) func(p *Pool) any {
 	return func(p *Pool) any {
@@ -175,22 +150,6 @@ var tables = map[string][]row{
 			"ZADD tickets:A 1 1000|r1|c 2 1000|r2|next\nHSET money:key:qa:2026-01 02 7\n", call: once(aCall(pays))},
 		{name: "a caller pays who shares the token", given: oneToken, call: once(aCall(func(c *Call) { c.Budget.Scope = "key:qa" }))},
 		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
-	},
-	"takes": {
-		{name: "calls of a lane get the tokens in turn", given: twoTokens, call: laned(aCall(nil), aCall(another), aCall(third))},
-		{name: "a repetition gets the same tokens in any other batch", given: twoTokens, call: func(p *Pool) any {
-			return fmt.Sprint(laned(aCall(nil), aCall(another))(p), "; ", once(aCall(another))(p))
-		}},
-		{name: "a call that was answered is slow", given: oneToken + "SET reply:c l|||\n", call: laned(aCall(nil))},
-		{name: "callers wait: slow", given: oneToken + "ZADD tickets:A 1 1000|r2|x\n", call: laned(aCall(nil))},
-		{name: "a call that the next token does not suit is slow", given: twoTokens,
-			call: laned(aCall(func(c *Call) { c.MinTTL = 70 * time.Second }), aCall(another))},
-		{name: "expired tokens go first", given: "RPUSH tokens:A now+900|o0\n" + oneToken,
-			call: laned(aCall(func(c *Call) { c.Row = "{}" }))},
-		{name: "a token without its text is slow", given: "RPUSH tokens:A now+60000|o1\n", call: laned(aCall(nil))},
-		{name: "a token from the future is slow", given: "RPUSH tokens:A now+60000|o1\nSET token:o1 now+5000|main|5||T1\n",
-			call: laned(aCall(nil))},
-		{name: "the callers have given up", given: oneToken, call: late(laned(aCall(nil)))},
 	},
 	"again": {
 		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n", call: again},

@@ -65,8 +65,8 @@ repeat
   end
   if element then
     if element == first then redis.call('LPOP', KEYS[1]) else redis.call('LREM', KEYS[1], 1, element) end
-    token = stored(string.match(element, '|(.*)$'))
-    if not token then count(id, 'expired', 1) end
+    local found = redis.call('GET', '@token:' .. string.match(element, '|(.*)$'))
+    if found and leading(found) <= now + 1000 then token = found else count(id, 'expired', 1) end -- Redis' clock may go back
   end
 until token or not element
 if not element then
@@ -91,9 +91,14 @@ if not element then
   return {'parked', 1}
 end
 local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
-done = hand(call, fingerprint, nonce, source, element, token, row)
+local dies, order = string.match(element, '^(%d+)|(.*)$')
+local price = string.match(token, '^%d+|[^|]*|([^|]*)')
+done = table.concat({'t', fingerprint, nonce, source, order, dies, now, token}, '|')
+redis.call('DEL', '@token:' .. order) -- needs no memory
+redis.call('SET', KEYS[3], done, 'PX', math.max(1, dies - now))
+if row ~= '' then tell('handouts', 'kind', source, 'order', order, 'row', row, 'price', price) end
 count(id, source, 1)
-if scope ~= '' then charge(scope, now, micros(string.match(token, '^%d+|[^|]*|([^|]*)'))) end
+if scope ~= '' then charge(scope, now, micros(price)) end
 if rate > 0 then
   redis.call('LPUSH', KEYS[5], now)
   redis.call('LTRIM', KEYS[5], 0, rate - 1)
@@ -287,12 +292,6 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	if err := p.c.Away(); err != nil {
 		return Token{}, err // nothing was sent, so nothing is to be ended
 	}
-	if token, err := p.fast(c); !errors.Is(err, errSlow) { //nolint:contextcheck // several calls share the script
-		if errors.Is(err, ErrDown) {
-			p.abandon(c) //nolint:contextcheck // as below
-		}
-		return token, err
-	}
 	over := time.Now().Add(c.Wait)
 	park := c.Wait > 0 || c.Task
 	woken, stop := p.waiters.add(c.Name, park && !c.Task)
@@ -464,7 +463,9 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 		defer stop()
 		return p.endCall(ctx, c, "left")
 	}
-	p.inBackground(func() {
+	p.background.Add(1)
+	go func() { // no WaitGroup allows that a call begins while Run waits for the others
+		defer p.background.Add(-1)
 		err := try()
 		if err == nil {
 			return
@@ -484,7 +485,7 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 			}
 			err = try()
 		}
-	})
+	}()
 }
 
 // endCall runs cancel. The outcome is the counter for a ticket: missed or left.

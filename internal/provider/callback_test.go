@@ -117,6 +117,7 @@ var verdicts = []verdict{
 	{"", `{"errorId":1,"errorCode":"ERROR_X","solution":{"token":"` + token + `"}}`, unreadableVerdict},
 	{"", `{"errorId":1,"errorCode":"no ` + token + `","solution":{"token":"` + token + `"}}`, unreadableVerdict},
 	{"", `{"errorId":1,"errorCode":"é"}`, "task unprintable"},
+	{"", `{"errorId":1,"errorCode":"a\u0007b"}`, "task ab"},
 	{"code=" + url.QueryEscape(token), `{"errorId":1,"errorCode":"ERROR_X"}`, "task ERROR_X"},
 
 	{"id=5&code=tok", "<html>", unreadableVerdict},
@@ -127,30 +128,22 @@ var (
 	unreadableQueries = []string{
 		"", "id=5", "id=5&code=", "status=0", "id=5&status=1", "id=5&code=CAPCHA_NOT_READY",
 		"id=5&status=0&code=CAPTCHA_NOT_READY", "id=5&status=processing&code=tok", "id=5&code=a%20b", "id=5&code=a+b",
-		"id=5&code=a%00b", "id=5&code=tok%0A", "id=5&code=t%C3%B6k", "id=5&code=%ff", "id=5&code=ERROR_%0A%3Chtml%3E",
-		"id=5&code=ERROR_%ff", "id=a%20b&code=tok", "id=a%1fb&code=tok", "id=a%20b&code=ERROR_X",
-		"id=" + strings.Repeat("7", longTask+1) + "&code=tok", "id=5&id=6&code=tok", "id=5&captcha_id=6&code=tok",
-		"id=5&ID=6&code=tok", "id=5&code=tok&code=tik", "code=" + strings.Repeat("x", 65537),
+		"id=5&code=a%00b", "id=5&code=tok%0A", "id=5&code=t%C3%B6k", "id=5&code=%ff", "id=a%20b&code=tok", "id=a%1fb&code=tok", "id=a%20b&code=ERROR_X",
+		"id=" + strings.Repeat("7", longTask+1) + "&code=tok", "code=" + strings.Repeat("x", 65537),
 	}
 	unreadableBodies = []string{
 		"id=5&code=%zz", "id=5;code=tok", "id=5&code=\xff", "--x--", `{"id":5,"code":"tok"`, `{"id":5,"code":"tok"]`,
 		`{"id":5,"code":"tok"}}`, `{"id":5,"code":"tok"} {"id":6}`, `[{"id":5,"code":"tok"}]`, `null`,
 		"{\"id\":5,\"code\":\"\xff\"}", `{"id":5,"code":"\ud800"}`, `{"id":5,"code":7}`, `{"id":5,"code":{}}`,
-		`{"id":{},"code":"tok"}`, `{"id":-5,"code":"tok"}`, `{"id":5.5,"code":"tok"}`, `{"id":true,"code":"tok"}`,
-		`{"id":5,"id":6,"code":"tok"}`, `{"id":5,"taskId":6,"code":"tok"}`, `{"id":5,"code":"tok","Code":"tik"}`,
-		`{"taskId":5,"status":"ready","solution":{"token":"a","gRecaptchaResponse":"b"}}`,
+		`{"id":-5,"code":"tok"}`, `{"id":5.5,"code":"tok"}`, `{"id":5,"id":6,"code":"tok"}`, `{"id":5,"code":"tok","Code":"tik"}`,
 		`{"taskId":5,"status":"ready","solution":{"token":"a"},"solution":{"token":"b"}}`,
-		`{"taskId":5,"status":"ready","solution":{"token":"a"},"code":"b"}`,
 		`{"taskId":5,"status":"ready","solution":{"token":7}}`, `{"taskId":5,"status":"ready","solution":"tok"}`,
 		`{"taskId":5,"status":"ready","solution":["tok"]}`,
 		`{"taskId":5,"status":"ready","solution":{"text":"two words"}}`,
-		`{"taskId":5,"status":"ready","solution":{"text":"tok","token":"tik"}}`,
 		`{"taskId":5,"status":"ready","solution":{"solution":{"token":"tok"}}}`,
-		`{"taskId":5,"status":"ready","solution":null}`, `{"taskId":5,"status":"odd","solution":{"token":"tok"}}`,
-		`{"taskId":5,"status":{},"solution":{"token":"tok"}}`, `{"taskId":5,"errorId":0,"status":"processing"}`,
+		`{"taskId":5,"status":"ready","solution":null}`, `{"taskId":5,"errorId":0,"status":"processing"}`,
 		`{"taskId":5,"status":"idle","solution":{"token":"tok"}}`, `{"errorId":1,"errorCode":"CAPTCHA_NOT_READY"}`,
-		`{"errorId":"none","code":"tok"}`, `{"errorId":{},"code":"tok"}`, `{"errorId":-1,"code":"tok"}`,
-		`{"errorId":1,"errorCode":"a\u0007b"}`, `{"status":0,"request":"CAPCHA_NOT_READY"}`,
+		`{"errorId":"none","code":"tok"}`, `{"errorId":-1,"code":"tok"}`, `{"status":0,"request":"CAPCHA_NOT_READY"}`,
 		`{"id":5,"code":"` + strings.Repeat("x", 65536) + `"}`, strings.Repeat(`{"solution":`, 5000),
 		strings.Repeat(`{"a":`, 13000),
 	}
@@ -173,7 +166,6 @@ func TestCallbackOfEachType(t *testing.T) {
 		{captcha.GeeTestV4, "id=5", `{"taskId":5,"errorId":0,"status":"ready","solution":` + v4 + `}`, v4},
 		{captcha.GeeTest, "", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v"}}`, unreadableVerdict},
 		{captcha.GeeTest, "", `{"taskId":5,"status":"ready","solution":` + v4 + `}`, "(not of the type)"},
-		{captcha.GeeTest, "", `{"taskId":5,"status":"odd","solution":` + v4 + `}`, unreadableVerdict},
 		{captcha.GeeTest, "code=tok", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`, `{"challenge":"c","validate":"v","seccode":"s"}`},
 		{captcha.GeeTest, "id=5&code=" + url.QueryEscape("challenge:c,validate:v"), "", "(not of the type)"},
 		{captcha.Image, "id=5&code=two+w%C3%B6rds", "", "two wörds"},
@@ -274,9 +266,7 @@ func FuzzReadCallback(f *testing.F) {
 func hasOwnCause(err error) bool {
 	cause, _ := strings.CutPrefix(err.Error(), ErrCallback.Error()+": ")
 	return slices.Contains([]string{
-		"too long", "not UTF-8", "not a well-formed form", "not a well-formed JSON object",
-		"a field has two values", "the id is not a task id", "neither a token nor a refusal", "the task is not ready",
-		"unknown status", "a refusal with a token", "the errorId is not a number", "a field has the wrong type",
-		"the refusal holds control characters", "the token is invalid",
+		"too long", "not a well-formed form", "not a well-formed JSON object", "the id is not a task id", "the task is not ready",
+		"a refusal with a token", "no readable token",
 	}, cause)
 }

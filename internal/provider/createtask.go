@@ -73,9 +73,8 @@ func (t createTask) read(q query, reply []byte) (answer, error) {
 	if err := decode(reply, &r); err != nil {
 		return answer{}, err
 	}
-	id, code := textOrDigits(r.ErrorID), textOrDigits(r.ErrorCode)
-	if id != "0" && id+code != "" {
-		return q.refused(cmp.Or(code, wire.CodeOf(id), "errorId "+id))
+	if code := refusedBy(r.ErrorID, r.ErrorCode); code != "" {
+		return q.refused(code)
 	}
 	switch q.action {
 	case submit:
@@ -90,6 +89,15 @@ func (t createTask) read(q query, reply []byte) (answer, error) {
 		return readResult(q.identity.Type, r)
 	}
 	return amountAnswer(r.Balance)
+}
+
+// refusedBy returns the error code of a reply or a pingback; "" = it is no refusal.
+func refusedBy(errorID, errorCode json.RawMessage) string {
+	id, code := textOrDigits(errorID), textOrDigits(errorCode)
+	if id == "0" || id+code == "" {
+		return ""
+	}
+	return cmp.Or(code, wire.CodeOf(id), "errorId "+id)
 }
 
 func readResult(kind captcha.Type, r createTaskReply) (answer, error) {

@@ -216,7 +216,7 @@ func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
 	beaten, once := make(chan struct{}), sync.Once{}
 	testkit.Run(t, db.Run, func(ctx context.Context) error {
-		return p.Run(ctx, func(int, []string) { once.Do(func() { close(beaten) }) })
+		return p.Run(ctx, func([]string) { once.Do(func() { close(beaten) }) })
 	})
 	<-beaten // a ticket of a replica without a beat counts as one of a dead replica
 }

@@ -282,7 +282,7 @@ return {how, turn(account), quiet and 0 or 1}
 var beat = newScript("beat", `
 -- KEYS 1 replicas 2 deadlines
 -- ARGV 1 replica
--- Reply {number of its orders, orders past their deadline, live replicas, now}
+-- Reply {orders past their deadline, live replicas, now}
 local last = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 local mine = '@owned:' .. ARGV[1]
@@ -299,7 +299,7 @@ if last > now - DEAD / 2 then
     if redis.call('EXISTS', theirs) == 0 then redis.call('ZREM', KEYS[1], r) end
   end
 end
-return {redis.call('SCARD', mine), redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 50),
+return {redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 50),
   redis.call('ZRANGEBYSCORE', KEYS[1], now - DEAD, '+inf'), now}
 `)
 
@@ -532,21 +532,20 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 	return text(v[0]), captcha.ID(text(v[1])), nil
 }
 
-// Beat says that this replica lives, and takes over the orders of dead ones. It returns the number of
-// this replica's orders, and orders past their deadline.
-func (p *Pool) Beat(ctx context.Context) (owned int, late []string, err error) {
+// Beat says that this replica lives, and takes over the orders of dead ones. It returns orders past their deadline.
+func (p *Pool) Beat(ctx context.Context) (late []string, err error) {
 	sent := time.Now()
 	v, err := p.call(ctx, beat, []string{p.key("replicas"), p.key("deadlines")}, p.Replica)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	live := texts(v[2])
+	live := texts(v[1])
 	p.live.Store(&live)
 	if time.Since(sent) < callLimit/4 { // else the clocks cannot be compared
-		ahead := time.UnixMilli(number(v[3])).Sub(sent)
+		ahead := time.UnixMilli(number(v[2])).Sub(sent)
 		p.ahead.Store(&ahead)
 	}
-	return int(number(v[0])), texts(v[1]), nil
+	return texts(v[0]), nil
 }
 
 // Entry is an order as the journal has it.

@@ -83,9 +83,8 @@ func New(c Config) *Pool {
 }
 
 // Run beats and receives wake-ups until ctx ends. Then it waits for the calls that are being ended.
-// After each beat it calls beaten with the number of orders that this replica owns, and with orders
-// past their deadline.
-func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) error {
+// After each beat it calls beaten with orders past their deadline.
+func (p *Pool) Run(ctx context.Context, beaten func(late []string)) error {
 	defer func() {
 		// The tickets go with the replica, but not a token whose reply was lost.
 		last := time.AfterFunc(cancelFor, func() { close(p.ended) })
@@ -97,10 +96,10 @@ func (p *Pool) Run(ctx context.Context, beaten func(owned int, late []string)) e
 	listening.Go(func() { p.listen(ctx) })
 	for {
 		limited, stop := context.WithTimeout(ctx, p.c.Beat)
-		owned, late, err := p.Beat(limited)
+		late, err := p.Beat(limited)
 		stop()
 		if err == nil {
-			beaten(owned, late)
+			beaten(late)
 		}
 		if backoff.Sleep(ctx, p.c.Beat) != nil {
 			return nil

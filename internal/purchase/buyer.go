@@ -304,7 +304,7 @@ func (b *Buyer) Run(ctx context.Context) error {
 	var recovery errgroup.Group
 	recovery.SetLimit(1)
 	pulse.Go(func() {
-		_ = b.c.Pool.Run(beats, func(_ int, late []string) { // it does not fail
+		_ = b.c.Pool.Run(beats, func(late []string) { // it does not fail
 			recovery.TryGo(func() error { // else the former beat's orders are being handled
 				return panics.Contain(b.c.Log, "panic while recovering orders", func() { b.handleBeat(ctx, late) })
 			})
@@ -376,6 +376,9 @@ func (b *Buyer) compare(ctx context.Context) {
 		}
 	}
 	for name, o := range running {
+		if !o.waits.Load() {
+			continue // it ends by itself
+		}
 		o.owned.Store(false)
 		o.elsewhere.Store(true)
 		o.stop()

@@ -405,6 +405,7 @@ func newsOf(by string, err error) news {
 // await polls the task until it ends or the time is over. A callback ends ctx.
 func (b *Buyer) await(ctx context.Context, o *order) news {
 	o.waits.Store(true)
+	defer o.waits.Store(false) // before its end, so that compare does not take it for another's
 	f, giveUp := &o.facts, o.submitted.Add(o.facts.Timeout)
 	next, last := b.firstPoll(o), o.submitted
 	for {

@@ -113,7 +113,7 @@ func (w *world) start(n int, set *targets.Set) (all []*replica) {
 		r.Manager = refill.New(r.pool, r, r.log.Logger())
 		r.Apply(set)
 		w.t.Cleanup(func() { _ = db.Close() })
-		r.stop = testkit.Run(w.t, r.Run, func(ctx context.Context) error { return r.pool.Run(ctx, func(int, []string) {}) })
+		r.stop = testkit.Run(w.t, r.Run, func(ctx context.Context) error { return r.pool.Run(ctx, func([]string) {}) })
 		all = append(all, r)
 	}
 	synctest.Wait()

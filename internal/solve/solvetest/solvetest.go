@@ -122,7 +122,7 @@ func (w *World) Start() *Replica {
 	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: &claims.Claims{Store: r.Store}, Log: log})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	r.running.Go(func() { _ = r.Pool.Run(ctx, func(int, []string) {}) })
+	r.running.Go(func() { _ = r.Pool.Run(ctx, func([]string) {}) })
 	r.running.Go(func() { _ = r.Service.Run(ctx) })
 	r.running.Go(func() { _ = r.Store.Listen(ctx, r.Service.Wake) })
 	r.running.Go(func() { r.refill(ctx, buyer) })

@@ -313,9 +313,9 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 			if stop(); p.waiters.has(c.Name) {
 				return Token{}, err // the ticket belongs to another request with the same key
 			}
-			if err := p.endCall(ctx, c, "missed"); err != nil {
+			if failed := p.endCall(ctx, c, "missed"); failed != nil {
 				p.abandon(c) //nolint:contextcheck // the caller is gone
-				return Token{}, err
+				err = failed
 			}
 			return Token{}, err
 		}

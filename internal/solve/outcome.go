@@ -19,22 +19,17 @@ type storedEnd struct {
 	Empty  *pool.EmptyError  `json:"empty,omitempty"`
 }
 
-func encodeToken(t pool.Token, lasts time.Duration) []byte {
-	return encode(storedEnd{Token: &t, Lasts: lasts})
-}
-
-func encodeError(err error) []byte {
-	var e storedEnd
+// encodeEnd encodes the token, or an error.
+func encodeEnd(token pool.Token, lasts time.Duration, err error) []byte {
+	e := storedEnd{Lasts: lasts}
 	switch {
+	case err == nil:
+		e.Token = &token
 	case errors.As(err, &e.Failed), errors.As(err, &e.Rate), errors.As(err, &e.Empty):
 	default:
 		e.Failed = &pool.FailedError{Reason: err.Error()}
 	}
-	return encode(e)
-}
-
-func encode(e storedEnd) []byte {
-	text, _ := json.Marshal(e) // encoding strings, numbers and times cannot fail
+	text, _ := json.Marshal(e) // of strings, numbers and times: no error is possible
 	return text
 }
 

@@ -25,7 +25,7 @@ func TestAnExpiredTokenIsNotShared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dies := time.Now().Add(c.left)
-			value := encodeToken(pool.Token{Order: "o", Value: "v", Dies: dies, TTL: c.left}, time.Minute)
+			value := encodeEnd(pool.Token{Order: "o", Value: "v", Dies: dies, TTL: c.left}, time.Minute, nil)
 			got := readEnd(claims.Claim{State: claims.Shared, Left: 50 * time.Second, Value: value}, 10*time.Second)
 			var expired *pool.FailedError
 			if c.ok != (got.err == nil) || !c.ok && !errors.As(got.err, &expired) {
@@ -52,7 +52,7 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 			"empty":      {&pool.EmptyError{}, &pool.EmptyError{}},
 			"unexpected": {errors.New("e"), &pool.FailedError{Reason: "e"}},
 		} {
-			got := readEnd(claims.Claim{State: claims.Failed, Value: encodeError(c.err)}, 0)
+			got := readEnd(claims.Claim{State: claims.Failed, Value: encodeEnd(pool.Token{}, 0, c.err)}, 0)
 			if outage := (*pool.FailedError)(nil); errors.As(got.err, &outage) && !outage.Until.IsZero() {
 				outage.Until = outage.Until.Local() // of the test's times
 			}

@@ -203,7 +203,6 @@ func (s *Service) hold(ctx context.Context, sh *share, r Request, claim claims.C
 	switch {
 	case err == nil:
 		end.Lasts = min(token.TTL-r.Call.Margin, claims.SharedFor)
-		end.Value = encodeToken(token, end.Lasts)
 	case errors.Is(cause, errLost):
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -222,8 +221,9 @@ func (s *Service) hold(ctx context.Context, sh *share, r Request, claim claims.C
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {
 			err = &pool.FailedError{Reason: fmt.Sprintf("no token came within %v", claims.Longest)}
 		}
-		end.Failed, end.Value = true, encodeError(err)
+		end.Failed = true
 	}
+	end.Value = encodeEnd(token, end.Lasts, err)
 	if _, lost := s.Claims.End(lasting, r.Share.Key, claim.Fence, end); lost != nil {
 		s.Log.Warn("shared solve stays at this replica: its end is not in the claim store", "order", token.Order, "err", lost)
 	}

@@ -1,9 +1,7 @@
 package spool
 
 import (
-	"encoding/json"
 	"time"
-	"unicode/utf8"
 
 	"poold/internal/captcha"
 )
@@ -24,7 +22,7 @@ type Letter struct {
 	Until    time.Time     `json:"until"`             // expiry of the token
 }
 
-// Summary describes a dead letter without its token. Its texts are printable ASCII of bounded length.
+// Summary describes a dead letter without its token.
 type Summary struct {
 	Order    string    `json:"order"`
 	Provider string    `json:"provider"`
@@ -37,30 +35,9 @@ type Summary struct {
 	Until    time.Time `json:"until"`            // expiry of the token, in UTC
 }
 
-// isValid reports whether l is a dead letter. JSON would change text that is not UTF-8, and a changed token or id is
-// useless.
-func (l *Letter) isValid() bool {
-	return l.Order != "" && (l.Token == "") != (l.Code == "") && !l.Arrived.IsZero() && !l.Until.IsZero() &&
-		utf8.ValidString(l.Order+l.Provider+l.Task+l.Token)
-}
-
-// encode returns the content of a letter's file. Its error is ErrBad.
-func (l *Letter) encode() ([]byte, error) {
-	data, err := json.Marshal(l)
-	if err != nil || !l.isValid() || len(data) > maxBytes {
-		return nil, ErrBad
-	}
-	return data, nil
-}
-
 func (l *Letter) summary(at time.Time) Summary {
-	shown := func(text string, most int) string {
-		text = captcha.Printable(text)
-		return text[:min(len(text), most)]
-	}
 	s := Summary{
-		Order: shown(l.Order, 100), Provider: shown(l.Provider, 100), Task: shown(l.Task, 100), Kind: "token",
-		Code: shown(l.Code, 100), Reason: shown(l.Reason, 300),
+		Order: l.Order, Provider: l.Provider, Task: l.Task, Kind: "token", Code: l.Code, Reason: l.Reason,
 		Arrived: l.Arrived.UTC(), Age: max(0, int64(at.Sub(l.Arrived).Seconds())), Until: l.Until.UTC(),
 	}
 	if l.Token == "" {

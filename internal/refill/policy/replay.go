@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -16,30 +17,21 @@ type order struct {
 	fails        bool
 }
 
-// replay runs a State with a stock and a provider in virtual time, in seconds since start. Calls of
-// step and request must be in chronological order.
+// replay is a Simulation that is running, with a stock and a provider, in seconds since its start. Calls of step and
+// request must be in chronological order.
 type replay struct {
-	params      Params
-	start       time.Time // second 0
-	learned     *Learned
-	totals      Totals
-	leads       []time.Duration
-	failures    int
-	concurrency int // maximum number of orders in flight
-	// solve draws the lead time and the outcome of the next order.
-	solve func() (lead float64, fails bool)
-	watch func(at float64, ready, orders int, r *Result) // nil = not watched
+	Simulation
 
-	now    float64
-	look   float64   // time of the next decision without an event
-	tokens []float64 // expiry times of the tokens, ascending
-	orders []order   // in the order of placing
-	result Result
-}
-
-// newReplay returns a replay that begins at second 0 with an empty stock.
-func newReplay(p Params, concurrency int) *replay {
-	return &replay{params: p, learned: NewLearned(p), concurrency: concurrency}
+	random   *rand.Rand // draws the solves
+	learned  *Learned
+	totals   Totals
+	leads    []time.Duration
+	failures int
+	now      float64
+	look     float64   // time of the next decision without an event
+	tokens   []float64 // expiry times of the tokens, ascending
+	orders   []order   // in the order of placing
+	result   Result
 }
 
 // The events of a replay. Simultaneous events happen in this order.
@@ -85,7 +77,7 @@ func (r *replay) nextEvent() (at float64, event, i int) {
 	return at, event, i
 }
 
-func (r *replay) at() time.Time { return r.start.Add(time.Duration(r.now * float64(time.Second))) }
+func (r *replay) at() time.Time { return r.Start.Add(time.Duration(r.now * float64(time.Second))) }
 
 // request runs a request for a token.
 func (r *replay) request(at float64) {
@@ -115,13 +107,13 @@ func (r *replay) completed(i int) {
 	r.totals.Solved++
 	r.failures = 0
 	r.leads = append([]time.Duration{inSeconds(o.ends - o.placed)}, r.leads[:min(len(r.leads), 47)]...)
-	r.tokens = append(r.tokens, r.now+r.params.Usable.Seconds())
+	r.tokens = append(r.tokens, r.now+r.Params.Usable.Seconds())
 }
 
 // decide gets the policy's decision and places its orders, like the daemon's worker.
 func (r *replay) decide() {
 	at := r.at()
-	lead := r.learned.Lead(r.params, at).Seconds()
+	lead := r.learned.Lead(r.Params, at).Seconds()
 	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
 	s := Counts{
 		Lead: inSeconds(lead), Leads: r.leads, Totals: r.totals, Failures: r.failures,
@@ -134,20 +126,20 @@ func (r *replay) decide() {
 	if dying < len(r.tokens) {
 		s.NextLook = inSeconds(r.tokens[dying] - r.now - lead)
 	}
-	r.learned.Learn(r.params, &s, at)
-	d := Decide(r.params, r.learned, &s, at)
-	placed := min(d.Order, r.concurrency-len(r.orders))
+	r.learned.Learn(r.Params, &s, at)
+	d := Decide(r.Params, r.learned, &s, at)
+	placed := min(d.Order, r.Concurrency-len(r.orders))
 	if d.Order > 0 {
-		r.learned.Ordered(r.params, d.Order, placed, at)
+		r.learned.Ordered(r.Params, d.Order, placed, at)
 	}
 	for range placed {
-		lead, fails := r.solve()
+		lead, fails := r.Solves.Draw(r.random)
 		r.orders = append(r.orders, order{placed: r.now, ends: r.now + lead, fails: fails})
 	}
 	r.result.PeakInFlight = max(r.result.PeakInFlight, len(r.orders))
 	r.result.PeakHeld = max(r.result.PeakHeld, len(r.tokens)+len(r.orders))
-	if r.watch != nil {
-		r.watch(r.now, len(r.tokens), len(r.orders), &r.result)
+	if r.Watch != nil {
+		r.Watch(r.now, len(r.tokens), len(r.orders), &r.result)
 	}
 	r.look = math.Inf(1)
 	if d.Next != Never {

@@ -1,9 +1,9 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -18,14 +18,6 @@ const (
 	mostHistory = 2700
 	// savedTick is the resolution of the saved times in seconds, at scale 1.
 	savedTick = 0.1
-	latest    = 1e11 // the greatest valid time
-)
-
-var (
-	// ErrSavedVersion means that another version of poold saved the state.
-	ErrSavedVersion = errors.New("another version of poold saved the learned state")
-	// ErrSavedCorrupt means that the saved state is damaged, or is none.
-	ErrSavedCorrupt = errors.New("the learned state is damaged")
 )
 
 // savedState is the JSON form of a Learned. Times are in Unix seconds.
@@ -63,30 +55,19 @@ func (l *Learned) Save() []byte {
 	return text
 }
 
-// Restore decodes a saved state. A saved time that is later than the given one becomes that. The errors are
-// ErrSavedVersion and ErrSavedCorrupt; the state is then new.
+// Restore decodes a saved state. A saved time that is later than the given one becomes that. After an error the state
+// is new: another version of poold saved it.
 func Restore(p Params, saved []byte, at time.Time) (*Learned, error) {
 	l, now := NewLearned(p), max(0, unix(at))
 	var s savedState
-	if err := json.Unmarshal(saved, &s); err != nil {
-		return l, fmt.Errorf("%w: %w", ErrSavedCorrupt, err)
-	}
-	if s.Version != savedVersion {
-		return l, fmt.Errorf("%w: version %d, known is %d", ErrSavedVersion, s.Version, savedVersion)
-	}
-	in := func(x, least, most float64) bool { return x >= least && x <= most }
-	if !in(s.Scale, leastScale, mostScale) || !in(s.Start, 0, latest) || !in(s.Last, 0, latest) || !in(s.Fails, 0, 1) ||
-		!in(s.Permit, 0, latest) || !in(s.Credit, -latest, latest) || len(s.History) > mostHistory {
-		return l, fmt.Errorf("%w: a value is out of its range", ErrSavedCorrupt)
+	if err := json.Unmarshal(saved, &s); err != nil || s.Version != savedVersion {
+		return l, fmt.Errorf("the learned state is not of version %d", savedVersion)
 	}
 	var ticks, requests []uint64
-	for rest := s.History; len(rest) > 0; {
-		tick, a := binary.Uvarint(rest)
-		count, b := binary.Uvarint(rest[max(a, 0):])
-		if a <= 0 || b <= 0 || tick > latest || count == 0 || count > latest/mostCounted {
-			return l, fmt.Errorf("%w: the history ends early", ErrSavedCorrupt)
-		}
-		ticks, requests, rest = append(ticks, tick), append(requests, count), rest[a+b:]
+	for history := bytes.NewReader(s.History); history.Len() > 0; {
+		tick, _ := binary.ReadUvarint(history) // Save has written it
+		count, _ := binary.ReadUvarint(history)
+		ticks, requests = append(ticks, tick), append(requests, count)
 	}
 	l.memory.scale = s.Scale
 	last := min(s.Last, now)
@@ -95,7 +76,7 @@ func Restore(p Params, saved []byte, at time.Time) (*Learned, error) {
 		when -= float64(tick) * savedTick * s.Scale
 	}
 	for i, tick := range slices.Backward(ticks) {
-		l.memory.add(when, int64(requests[i])) //nolint:gosec // G115: checked above
+		l.memory.add(when, int64(requests[i])) //nolint:gosec // G115: Save had an int64
 		when += float64(tick) * savedTick * s.Scale
 	}
 	most := calibrated.saveUp * startCredit(&p)

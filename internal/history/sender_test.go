@@ -326,6 +326,21 @@ func TestHealthBeforeTheFirstRow(t *testing.T) {
 	})
 }
 
+// A store that fails because of a stop refuses no row.
+func TestAStopRefusesNoRow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s, stop := w.sender(w.pool)
+		w.setFault(func([]history.Row) error {
+			time.Sleep(5 * time.Second)
+			return context.Canceled
+		})
+		w.order(1, "O", pool.Solved)
+		time.Sleep(2 * time.Second)
+		stop()
+		testkit.Equal(t, "dropped", s.Health().Dropped, 0)
+	})
+}
+
 // cutOff is the outbox of a replica that dies before it removes anything.
 type cutOff struct{ *pool.Pool }
 

@@ -25,7 +25,7 @@ const (
 // Pace returns how long to wait from the submission of a task to its first poll, and between polls. The defaults
 // depend on the service, the protocol and the type of CAPTCHA. Services discourage polling more often.
 func Pace(p targets.Provider, t captcha.Type) (firstPoll, interval time.Duration) {
-	firstPoll, interval = cmp.Or(captcha.Of(t).FirstPoll, 5*time.Second), 5*time.Second
+	firstPoll, interval = captcha.Of(t).FirstPoll, 5*time.Second
 	switch {
 	case p.Protocol == targets.ProtocolSimulated: // solves quickly
 		firstPoll, interval = 2*time.Second, time.Second
@@ -225,7 +225,7 @@ func (c *Client) call(ctx context.Context, action string, q query, id captcha.Id
 		outcome = fault.Class.String()
 	}
 	if fault != nil && fault.Class == Capacity {
-		fault.Delay += backoff.UpTo(fault.Delay/5 + 1) // so that replicas do not retry at the same moment
+		fault.Delay += backoff.UpTo(fault.Delay / 5) // so that replicas do not retry at the same moment
 	}
 	c.observe(action, outcome)
 	if err != nil {

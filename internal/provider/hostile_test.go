@@ -268,7 +268,8 @@ func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 	}
 }
 
-// The error of an invalid answer names the call, the status and the beginning of the answer, but nothing that may be a token.
+// The error of an invalid answer names the call, the status and the beginning of the answer, but nothing that may be a
+// token. The error of a redirect names the new address.
 func TestAnInvalidAnswerIsQuoted(t *testing.T) {
 	token := strings.Repeat("03AF", 10)
 	for reply, want := range map[string]string{
@@ -281,5 +282,15 @@ func TestAnInvalidAnswerIsQuoted(t *testing.T) {
 		if err := pollOne(t, c); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%q: %v", reply, err)
 		}
+	}
+	for location, want := range map[string]string{
+		"https://u:p@new.example/in.php?key=k#x": "the service has moved to https://new.example/in.php",
+		"":                                       "the service sent no error code",
+	} {
+		c, _ := newServedClient(t, targets.Provider{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", location)
+			w.WriteHeader(http.StatusMovedPermanently)
+		})
+		testkit.Equal(t, "cause", faultOf(t, submitOne(t, c)).Err.Error(), want)
 	}
 }

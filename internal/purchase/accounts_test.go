@@ -77,6 +77,7 @@ func TestKeyRotation(t *testing.T) {
 		testkit.Equal(t, "kinds", w.kinds(), "open open open open solved solved solved solved")
 		r.mustBuy(spec())
 		testkit.Equal(t, "submits with the new key", after.submitted(), 1)
+		testkit.Equal(t, "logged", r.log.Count("provider is called again"), 1)
 		testkit.Equal(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateOK)
 	})
 	bubble(t, "removed, renamed", func(t *testing.T, w *world) {
@@ -173,6 +174,7 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 			time.Sleep(40 * second)
 			_, born := w.take(r)
 			testkit.Equal(t, "born after", born.Sub(at).Round(second), c.born)
+			testkit.AtLeast(t, "noticed after", r.ended[0].Solved.Sub(at), c.born+4*second)
 		})
 	}
 }
@@ -457,7 +459,7 @@ func TestChoice(t *testing.T) {
 	})
 }
 
-// Reports go to the provider within its window, and never block.
+// Reports go to the provider within its window unless it is down, and never block.
 func TestReports(t *testing.T) {
 	bubble(t, "reports", func(t *testing.T, w *world) {
 		f := newFake("main")
@@ -465,9 +467,16 @@ func TestReports(t *testing.T) {
 		r.Report("main", "T1", captcha.Turnstile, 30*second, false)
 		r.Report("main", "T2", captcha.Turnstile, 61*second, true)
 		r.Report("gone", "T3", captcha.Turnstile, 0, true)
+		for _, kind := range []string{string(pool.Busy), string(pool.Refused), pool.BrakeAccount} {
+			_, err := r.pool.Brake(t.Context(), "main.main-key", kind, "no", time.Minute, 0)
+			testkit.NoError(t, err)
+			time.Sleep(2 * second)
+			r.Report("main", kind, captcha.Turnstile, 0, true)
+		}
 		time.Sleep(second)
 		synctest.Wait()
-		testkit.Equal(t, "reports", fmt.Sprint(f.reports), "[T1false]")
-		testkit.Equal(t, "outcomes", r.counted(), "report gone refused, report main late, report main passed")
+		testkit.Equal(t, "reports", fmt.Sprint(f.reports), "[T1false busytrue refusedtrue]")
+		testkit.Equal(t, "outcomes", r.counted(),
+			"report gone refused, report main late, report main passed, report main passed, report main passed, report main refused")
 	})
 }

@@ -256,6 +256,7 @@ func TestSilentCallbacks(t *testing.T) {
 			time.Sleep(61 * second)
 		}
 		testkit.Equal(t, "polls", f.pollTimes(), "60 121 182")
+		r.SetProviders([]purchase.Entry{e}) // a reload
 		if s := r.Providers(t.Context()); !s[0].Silent || r.log.Count("callbacks do not arrive") != 1 {
 			t.Errorf("%+v", s)
 		}

@@ -264,8 +264,10 @@ func TestOrdersInFlight(t *testing.T) {
 			return fmt.Sprint("T", n), nil
 		}
 		one, two := w.replica("r1", f.entry()), w.replica("r2")
-		one.mustBuy(spec())
-		time.Sleep(2 * second)
+		one.buys.Go(func() {
+			one.Buy(context.Background(), spec(), func(captcha.ID, error) { time.Sleep(second) })
+		})
+		time.Sleep(3 * second)
 		one.mustBuy(spec())
 		order := pool.Order{Name: "placed", ID: identity.ID(), Life: time.Minute, Depth: 100, Account: "x", Concurrency: 1}
 		_, _, err := one.pool.Place(t.Context(), &order)

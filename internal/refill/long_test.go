@@ -83,6 +83,7 @@ func TestBrakes(t *testing.T) {
 		r.Apply(others(login))
 		time.Sleep(44 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
+		testkit.Equal(t, "told", strings.Join(r.told, ", "), "login: ERROR hopelesstrue, login: false")
 		testkit.Equal(t, "tokens and orders", w.counts(login).Fresh+w.counts(login).Orders, 20)
 
 		w.set(func() { w.how = func(*purchase.Spec) pool.How { return pool.Hopeless } })

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,6 +94,23 @@ func TestFilling(t *testing.T) {
 		w.start(1, file(login))
 		time.Sleep(100 * time.Millisecond)
 		testkit.Equal(t, "orders", w.sold(login), before+1)
+	})
+	bubble(t, "an order for a waiting caller is urgent, the one for the stock is not", func(t *testing.T, w *world) {
+		login, urgent := target("login", 1), ""
+		r := w.start(1, file())[0]
+		for name := range 2 {
+			go func() {
+				call := &pool.Call{Name: fmt.Sprint(name), Nonce: "n", ID: login.ID, Wait: time.Minute, MostTickets: 10}
+				_, _ = r.pool.Take(context.Background(), call)
+			}()
+		}
+		time.Sleep(second)
+		r.Apply(file(login))
+		time.Sleep(time.Minute)
+		for _, s := range w.orders()[:3] {
+			urgent += fmt.Sprint(s.Urgent, " ")
+		}
+		testkit.Equal(t, "urgent", urgent, "true true false ")
 	})
 	bubble(t, "a dead replica delays a decision by 2 s", func(t *testing.T, w *world) {
 		login := target("login", 3)
@@ -259,6 +277,15 @@ func TestThreads(t *testing.T) {
 		if n := r[0].log.Count("WARN", "state=starved") + r[1].log.Count("WARN", "state=starved"); n < 1 || n > 2 {
 			t.Errorf("logged %d times", n)
 		}
+	})
+	bubble(t, "an adaptive target learns how long it waits", func(t *testing.T, w *world) {
+		w.concurrency, w.lead = 1, 5*second
+		login := adaptive("login", 20)
+		r := w.start(1, file(login))[0]
+		w.demand(login, second, time.Minute, r)
+		r.stop()
+		learned := w.db.Get(context.Background(), "{p}:learned:"+string(login.ID)).Val()
+		testkit.Equal(t, "it waits: "+learned, strings.Contains(learned, `"slot":0,`), false)
 	})
 	bubble(t, "turns", func(t *testing.T, w *world) {
 		w.concurrency, w.lead = 1, 5*second

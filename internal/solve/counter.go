@@ -25,7 +25,5 @@ func (s *Service) count(ctx context.Context, got outcome) {
 			counted = pool.SavedMissed
 		}
 	}
-	if err := s.Pool.Save(context.WithoutCancel(ctx), counted); err != nil {
-		s.Log.Debug("the savings lack a request", "err", err)
-	}
+	_ = s.Pool.Save(context.WithoutCancel(ctx), counted) // without Redis the request is not counted
 }

@@ -212,10 +212,8 @@ func (s *Service) hold(ctx context.Context, sh *share, r Request, claim claims.C
 		err = cause
 		fallthrough
 	case ctx.Err() != nil, errors.Is(err, pool.ErrClosed), errors.Is(err, redisdb.ErrDown):
-		// The next holder takes the token.
-		if err := s.Claims.Release(lasting, r.Share.Key, claim.Fence); err != nil {
-			s.Log.Debug("claim not released; its lease expires by itself", "identity", r.Share.Key, "err", err)
-		}
+		// The next holder takes the token. If the release fails, the lease expires by itself.
+		_ = s.Claims.Release(lasting, r.Share.Key, claim.Fence)
 		return outcome{err: err}, true
 	default:
 		if empty := (*pool.EmptyError)(nil); errors.As(err, &empty) && !empty.Full {

@@ -241,7 +241,7 @@ var stories = []struct {
 	},
 	{
 		name: "an exhausted budget answers those for whom there is no order", sold: 2, counts: "0 2 2 0 0 0",
-		play: func(_ *testing.T, _ *World, a, b *Replica) []string {
+		play: func(_ *testing.T, w *World, a, b *Replica) []string {
 			var all []<-chan Answer
 			for _, r := range []*Replica{a, b, a, b} {
 				spec := GuestSpec(page)
@@ -249,12 +249,12 @@ var stories = []struct {
 				all = append(all, r.Ask(context.Background(), Request(spec, time.Minute, "")))
 				after(time.Second)
 			}
-			return collect(all...)
+			return append(collect(all...), "used up: "+w.UsedUp)
 		},
 		want: []string{
 			"budget: the budget of solves without a target is used up: 2 of 2 solves in the last 60 minutes; there is room again at 2026-01-02 04:05 UTC after 0s",
 			"budget: the budget of solves without a target is used up: 2 of 2 solves in the last 60 minutes; there is room again at 2026-01-02 04:05 UTC after 0s",
-			"token 1 (solve) after 10s", "token 2 (solve) after 10s",
+			"token 1 (solve) after 10s", "token 2 (solve) after 10s", "used up: /solve",
 		},
 	},
 	{
@@ -557,9 +557,10 @@ var stories = []struct {
 		play: func(_ *testing.T, w *World, a, b *Replica) []string {
 			spec := *GuestSpec(page)
 			spec.ID, spec.Guest = spec.Identity.ID(), false
-			var out, checked atomic.Bool
+			var out atomic.Bool
+			var checks atomic.Int32
 			request := Request(&spec, time.Minute, "")
-			request.Guest, request.Out = nil, func(context.Context) bool { return out.Load() || !checked.Swap(true) }
+			request.Guest, request.Out = nil, func(context.Context) bool { return checks.Add(1) == 1 || out.Load() }
 			w.Target(spec)
 			list := collect(a.Ask(context.Background(), request))
 			w.Set(func(w *World) { w.NoProvider = errors.New("no provider") })
@@ -567,11 +568,12 @@ var stories = []struct {
 			next := b.Ask(context.Background(), request)
 			after(3 * time.Second)
 			out.Store(true)
+			before := checks.Load()
 			list = append(list, collect(next)...)
 			c, _ := b.Pool.Look(context.Background(), pool.Query{ID: spec.ID})
-			return append(list, fmt.Sprint("missed ", c.Counters.Missed, ", left ", c.Counters.Left))
+			return append(list, fmt.Sprint("missed ", c.Counters.Missed, ", left ", c.Counters.Left, ", checks ", checks.Load()-before))
 		},
-		want: []string{"token 1 (solve) after 10s", "pool: empty after 4s", "missed 1, left 0"},
+		want: []string{"token 1 (solve) after 10s", "pool: empty after 4s", "missed 1, left 0, checks 2"},
 	},
 }
 
@@ -580,8 +582,9 @@ func TestStories(t *testing.T) {
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				var log testkit.Log
 				w := New(t)
-				w.Wrap = newIcebox
+				w.Wrap, w.Log = newIcebox, log.Logger()
 				a, b := w.Start(), w.Start()
 				got := s.play(t, w, a, b)
 				testkit.Equal(t, "the answers", strings.Join(got, "\n\t"), strings.Join(s.want, "\n\t"))
@@ -593,6 +596,7 @@ func TestStories(t *testing.T) {
 				if s.counts != "" && counts != s.counts {
 					t.Errorf("hits, waited, missed, left, replays, refused: %s, want %s", counts, s.counts)
 				}
+				testkit.Equal(t, "failures to answer callers", log.Count("callers not told"), 0)
 				testkit.Equal(t, "guests without callers that are still known to a refiller", a.Guests()+b.Guests(), 0)
 			})
 		})
@@ -616,11 +620,13 @@ func TestSavings(t *testing.T) {
 		collect(ask(a, time.Second))
 		after(15 * time.Second)
 		collect(ask(a, time.Minute))
+		collect(sharing(a), sharing(a))
+		collect(sharing(a))
 		w.Set(func(w *World) { w.End = Fail(pool.Hopeless, "wrong sitekey") })
 		collect(ask(a, time.Minute))
 		after(2 * time.Second)
-		want := map[pool.SavingsSource]int64{pool.SavedSolve: 1, pool.SavedReplay: 1, pool.SavedMissed: 1, pool.SavedPool: 1,
-			pool.SavedRefused: 1}
+		want := map[pool.SavingsSource]int64{pool.SavedSolve: 2, pool.SavedReplay: 1, pool.SavedMissed: 1, pool.SavedPool: 1,
+			pool.SavedWaiting: 1, pool.SavedAfter: 1, pool.SavedRefused: 1}
 		testkit.DeepEqual(t, "counted", saved(t, a), want)
 	})
 }

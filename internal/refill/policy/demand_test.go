@@ -50,6 +50,16 @@ func TestDemand(t *testing.T) {
 	}
 }
 
+// A day of these models begins slowly.
+func TestSlowBegins(t *testing.T) {
+	for model, until := range map[string]float64{"diurnal:0.2": 2 * 3600, "office:0.2": 9.25 * 3600} {
+		got, err := Demand(model, daySeconds, 3)
+		testkit.NoError(t, err)
+		n, _ := slices.BinarySearch(got, until)
+		testkit.AtMost(t, model+": requests", n, 70)
+	}
+}
+
 // A timer is late by some seconds, but never by more than a quarter of its period. The requests of
 // a cluster come within a short time.
 func TestTimersAndClusters(t *testing.T) {
@@ -79,7 +89,7 @@ func TestTimersAndClusters(t *testing.T) {
 }
 
 func TestBadDemand(t *testing.T) {
-	for _, model := range []string{"", "poisson", "poisson:", "poisson:0", "poisson:-1", "poisson:NaN", "poisson:1001", "cron:1e9", "cron:25h", "cron:1e-9", "timer", "timer:", "timer:0", "timer:-5s", "timer:25h", "timer:5x", "timer:NaN", "timer:1ns",
+	for _, model := range []string{"", "poisson", "poisson:", "poisson:0", "poisson:-1", "poisson:NaN", "poisson:1001", "cron:1e9", "cron:25h", "cron:0.1", "cron:1e-9", "timer", "timer:", "timer:0", "timer:-5s", "timer:25h", "timer:5x", "timer:NaN", "timer:1ns",
 		"clusters:0", "clusters:1001", "clusters:5s", "weekly:1", "poisson:1:2"} {
 		_, err := Demand(model, daySeconds, 1)
 		testkit.ErrorIs(t, model, err, ErrDemand)

@@ -116,9 +116,7 @@ func (c *credit) affords(now, scale float64) int { return int(max(0, c.left+c.re
 func (c *credit) charge(p *Params, expired float64, at time.Time, cycle float64) {
 	warm, _ := p.warm(at, 0)
 	floor, now := float64(p.floor(warm)), unix(at)
-	if cycle > 0 {
-		c.free = max(c.free, min(c.free+floor*max(0, now-c.freeAt)/cycle, floor))
-	}
+	c.free = max(c.free, min(c.free+floor*max(0, now-c.freeAt)/cycle, floor))
 	free := min(expired, math.Floor(c.free))
 	c.free, c.freeAt = c.free-free, now
 	c.left = max(c.left-(expired-free), -calibrated.saveUp*startCredit(p))

@@ -50,9 +50,7 @@ func (m *memory) rescale(scale float64) {
 		m.add(e.at, e.total-before)
 		before = e.total
 	}
-	if last > 0 {
-		m.count, m.last = m.countAt(last), last
-	}
+	m.count, m.last = m.countAt(last), last
 }
 
 // moment is a past moment with the same silence before it as now.

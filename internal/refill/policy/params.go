@@ -16,7 +16,7 @@ type Params struct {
 	HitRate   float64       // adaptive: wanted share of hits among the requests
 	MissCost  float64       // adaptive: expired tokens that one avoided miss may cost
 	IdleAfter time.Duration // time without a request after which only Min tokens are kept; 0 = never
-	Usable    time.Duration // lifetime less margin
+	Usable    time.Duration // lifetime less margin; positive
 	Warm      []Warm
 
 	// The poll times of the provider. Their sum is the assumed lead time before the first solves.
@@ -111,7 +111,7 @@ const (
 
 // guess is the assumed lead time before the first solves. It is at most half the usable life, because an earlier
 // order would replace a token that is still good.
-func (p *Params) guess() time.Duration { return max(0, min(p.FirstPoll+p.PollInterval, p.Usable/2)) }
+func (p *Params) guess() time.Duration { return min(p.FirstPoll+p.PollInterval, p.Usable/2) }
 
 // most returns the maximum number of tokens.
 func (p *Params) most(warm int) int { return max(0, p.Depth, warm) }

@@ -90,6 +90,9 @@ func TestFixed(t *testing.T) {
 			t.Errorf("%s: %+v, want %d and %v", name, d, x.order, x.next)
 		}
 	}
+	x := newTarget(func(p *Params) { p.Adaptive, p.IdleAfter = false, time.Minute })
+	x.at = 20
+	testkit.Equal(t, "time until it is idle", x.decide().Next, 40*time.Second)
 }
 
 // Between two probes are five seconds. A success ends them.
@@ -131,7 +134,6 @@ func TestLead(t *testing.T) {
 		"adaptive: the life":     {ms(99, 99, 99), func(*Params) {}, 80 * time.Second},
 		"guessed: half the life": {nil, func(p *Params) { p.Usable = 30 * time.Second }, 15 * time.Second},
 		"with min, a long one":   {ms(10, 20, 30, 40, 50), func(p *Params) { p.Min = 1 }, 45 * time.Second},
-		"a life that is used up": {nil, func(p *Params) { p.Usable = -time.Second }, 0},
 	} {
 		a := newTarget(x.change)
 		a.c.Leads = x.leads
@@ -193,11 +195,13 @@ func TestLimits(t *testing.T) {
 	}
 	depth := func(n int) func(p *Params) { return func(p *Params) { p.Depth = n } }
 	min3 := func(p *Params) { p.Min = 3 }
+	full := func(n int) func(p *Params) { return func(p *Params) { p.Min, p.Depth = n, n } }
 	idle := func(d time.Duration) func(p *Params) { return func(p *Params) { p.IdleAfter = d } }
 	for name, x := range map[string]struct {
 		change  func(*Params)
 		expired int64
 		after   float64
+		stock   [4]int // fresh and outliving tokens, orders, callers that wait
 		want    int
 		limit   string
 	}{
@@ -216,10 +220,15 @@ func TestLimits(t *testing.T) {
 		"fixed, in a warm window":  {change: both(fixed, depth(5), warm(9)), want: 9},
 		"fixed, a smaller window":  {change: both(fixed, warm(9)), want: 200},
 		"fixed, idle and a window": {change: both(fixed, idle(time.Minute), warm(9)), after: 61, want: 9, limit: LimitIdle},
+		"full, and all is used":    {change: full(200), stock: [4]int{200, 190}, want: 200},
+		"full if all orders land":  {change: full(20), after: 4000, stock: [4]int{0, 0, 20}, want: 20},
+		"full, and a caller waits": {change: full(3), after: 4000, stock: [4]int{3, 1, 2, 1}, want: 3, limit: LimitDepth},
+		"a debt, a caller waits":   {change: min3, expired: 503, after: 4000, stock: [4]int{3, 1, 2, 1}, want: 3, limit: LimitCredit},
 	} {
 		a := newTarget(x.change).hits(1000, 0.5)
 		a.expire(x.expired)
 		a.at += x.after
+		a.c.Lead, a.c.Fresh, a.c.Outliving, a.c.Orders, a.c.Waiting = 20*time.Second, x.stock[0], x.stock[1], x.stock[2], x.stock[3]
 		if d := a.decide(); d.Want != x.want || d.Limit != x.limit {
 			t.Errorf("%s: %+v, want %d, %q", name, d, x.want, x.limit)
 		}
@@ -288,6 +297,9 @@ func TestCredit(t *testing.T) {
 	credit("the expiries of min", 15)
 	x.expire(10)
 	credit("and ten more", 5)
+	x.at += 33
+	x.expire(3)
+	credit("three in half of the time", 4)
 }
 
 // An order counts by the probability that it lands. An outage does not change the share of failures.
@@ -324,7 +336,7 @@ func TestSlots(t *testing.T) {
 	testkit.AtMost(t, "s between permits, after a thousand free ones", x.l.permits.gap, 0.01)
 }
 
-// The constants stretch with the lead times. The rate stays the same.
+// The constants stretch with the lead times, and so does a silence. The rate stays the same.
 func TestScale(t *testing.T) {
 	for lead, scale := range map[float64]float64{18: 1, 28: 1, 1.8: 0.1, 72: 4, 0: leastScale} {
 		x := newTarget(nil).hits(600, 1)
@@ -333,6 +345,12 @@ func TestScale(t *testing.T) {
 		x.learn()
 		if x.l.memory.scale != scale || lead > 1 && math.Abs(x.decide().Forecast/lead-1) > 0.25 {
 			t.Errorf("%g s: scale %g, %+v", lead, x.l.memory.scale, x.decide())
+		}
+		last := x.at
+		for silence, next := range map[float64]float64{100: 1, 400: 2, 1000: 10} {
+			if x.at = last + silence*scale; lead > 0 && x.decide().Next != inSeconds(next*scale) {
+				t.Errorf("scale %g, next decision after %g s: %+v", scale, silence, x.decide())
+			}
 		}
 	}
 }

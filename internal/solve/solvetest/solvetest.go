@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,7 +41,9 @@ type World struct {
 	sold     int
 	specs    map[captcha.ID]solve.Spec // of targets
 
-	Wrap func(claims.Store) claims.Store // wraps the claim store of each replica that starts; nil = it is not wrapped
+	Wrap   func(claims.Store) claims.Store // wraps the claim store of each replica that starts; nil = it is not wrapped
+	UsedUp string                          // the scope of the budget that refused an order last
+	Log    *slog.Logger                    // of each replica that starts
 
 	// The service. A test changes it by Set.
 	Lead        time.Duration                   // of a solve
@@ -51,7 +54,8 @@ type World struct {
 
 // New returns a World without replicas. It must be called in a bubble.
 func New(t testing.TB) *World {
-	w := &World{Server: redistest.InBubble(t), Lead: 10 * time.Second, Concurrency: 100, specs: map[captcha.ID]solve.Spec{}}
+	w := &World{Server: redistest.InBubble(t), Lead: 10 * time.Second, Concurrency: 100, specs: map[captcha.ID]solve.Spec{},
+		Log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(func() {
 		w.ending.Wait()
 		for _, r := range w.replicas {
@@ -92,26 +96,24 @@ type Replica struct {
 	guests  map[captcha.ID]int
 	specs   map[captcha.ID]solve.Spec
 	changed chan captcha.ID
-	dead    bool
+	dead    atomic.Bool
 }
 
 // Start starts a replica.
 func (w *World) Start() *Replica {
 	r := &Replica{world: w, guests: map[captcha.ID]int{}, specs: map[captcha.ID]solve.Spec{}, changed: make(chan captcha.ID, 1000)}
 	r.DB, _ = w.Server.Client(redis.Options{MaxRetries: -1})
-	log := slog.New(slog.DiscardHandler)
-	w.mu.Lock()
-	w.replicas = append(w.replicas, r)
+	w.Set(func(w *World) { w.replicas = append(w.replicas, r) })
 	name := fmt.Sprint("r", len(w.replicas))
-	w.mu.Unlock()
-	r.Pool = pool.New(pool.Config{DB: r.DB, Takes: r.DB, Prefix: "p", Replica: name, Log: log, Changed: func(id captcha.ID) {
+	r.Pool = pool.New(pool.Config{DB: r.DB, Takes: r.DB, Prefix: "p", Replica: name, Log: w.Log, Changed: func(id captcha.ID) {
 		select {
 		case r.changed <- id:
 		default:
 		}
 	}})
-	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: log, UsedUp: func(string, string, string, time.Time) {}}
-	db, err := redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: log})
+	usedUp := func(scope, _, _ string, _ time.Time) { w.Set(func(w *World) { w.UsedUp = scope }) }
+	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: w.Log, UsedUp: usedUp}
+	db, err := redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: w.Log})
 	if err != nil {
 		panic(err)
 	}
@@ -119,7 +121,7 @@ func (w *World) Start() *Replica {
 	if w.Wrap != nil {
 		r.Store = w.Wrap(r.Store)
 	}
-	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: &claims.Claims{Store: r.Store}, Log: log})
+	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: &claims.Claims{Store: r.Store}, Log: w.Log})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func([]string) {}) })
@@ -145,17 +147,14 @@ func (r *Replica) Stop() {
 }
 
 func (r *Replica) end(orderly func()) {
-	r.mu.Lock()
-	was := r.dead
-	r.dead = true
-	r.mu.Unlock()
-	if !was {
-		orderly()
-		_ = r.DB.Close()
-		_ = r.db.Close()
-		r.stop()
-		r.running.Wait()
+	if r.dead.Swap(true) {
+		return
 	}
+	orderly()
+	_ = r.DB.Close()
+	_ = r.db.Close()
+	r.stop()
+	r.running.Wait()
 }
 
 // Guest implements solve.Refiller.
@@ -290,11 +289,9 @@ func (w *World) live() (live []*Replica) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.replicas {
-		r.mu.Lock()
-		if !r.dead {
+		if !r.dead.Load() {
 			live = append(live, r)
 		}
-		r.mu.Unlock()
 	}
 	return live
 }

@@ -77,7 +77,7 @@ func TestKeyRotation(t *testing.T) {
 		testkit.Equal(t, "kinds", w.kinds(), "open open open open solved solved solved solved")
 		r.mustBuy(spec())
 		testkit.Equal(t, "submits with the new key", after.submitted(), 1)
-		testkit.Equal(t, "logged", r.log.Count("provider is called again"), 1)
+		testkit.Equal(t, "logged", r.log.Count("a provider is up again"), 1)
 		testkit.Equal(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateOK)
 	})
 	bubble(t, "removed, renamed", func(t *testing.T, w *world) {

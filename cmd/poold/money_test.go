@@ -81,7 +81,7 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 	}
 	const usedUp, ok = "budget_used_up owner:qa@example.com The budget of owner qa@example.com is used up: ",
 		"budget_ok owner:qa@example.com "
-	tells("budget_used_up key:ci The budget of key ci is used up: 2 USD of 1.5 USD on this UTC day: the key gets no tokens until ")
+	tells("budget_used_up key:ci The budget of key ci is used up: 2 USD of 1.5 USD on this UTC day: the key gets no tokens; there is room again at ")
 	tells(usedUp + "4 USD of 4.5 USD in this UTC month: nothing is bought")
 
 	p.Write(fmt.Sprintf(config, "6"))

@@ -28,9 +28,10 @@ const (
 	// accountEvery is the shortest time between two probes of an account with a fault, and outageEvery between
 	// two probes of a service without proper answers.
 	accountEvery, outageEvery = time.Minute, 10 * time.Second
-	// outageAfter is the number of calls without a proper answer after which there is an outage. They
-	// concern at least two orders: the odd answers of one task are that task's fault.
-	outageAfter = 5
+	// outageAfter is the number of calls in a row without a proper answer after which there is an outage, and outageFor
+	// the time after which two are enough: a service that answers 503 to all submits gets few. They concern at least
+	// two orders: the odd answers of one task are that task's fault.
+	outageAfter, outageFor = 5, 10 * time.Second
 	// silentAfter is the number of expected callbacks in a row that did not arrive, after which tasks are
 	// polled from the start.
 	silentAfter = 3
@@ -371,16 +372,17 @@ func (b *Buyer) Probe(ctx context.Context, name string) error {
 // streak counts calls in a row that had no proper answer.
 type streak struct {
 	failures int
-	order    string // of the first failure
-	several  bool   // they concern several orders
+	since    time.Time // the first failure
+	order    string    // of the first failure
+	several  bool      // they concern several orders
 }
 
 func (s *streak) add(order string) (outage bool) {
 	if s.failures++; s.failures == 1 {
-		s.order = order
+		s.since, s.order = time.Now(), order
 	}
 	s.several = s.several || s.order != order
-	return s.failures >= outageAfter && s.several
+	return s.several && (s.failures >= outageAfter || time.Since(s.since) >= outageFor)
 }
 
 // call is a finished submit or poll.

@@ -330,6 +330,22 @@ func TestOutages(t *testing.T) {
 		r.mustBuy(spec())
 		r.mustBuy(spec())
 	})
+	bubble(t, "of submits that the service's front refuses", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.submit = func(int, provider.Request) (string, error) { return "", fails(provider.Capacity, "http_503") }
+		one, two := w.replica("r1", f.entry()), w.replica("r2", f.entry())
+		for range 10 { // the pauses of a busy service grow, so that two replicas make few calls
+			_ = one.buy(spec())
+			time.Sleep(second)
+			_ = two.buy(spec())
+			time.Sleep(second)
+		}
+		s := one.Providers(t.Context())[0]
+		testkit.Equal(t, "state", fmt.Sprint(s.State.Kind, ": ", s.State.Reason), "down: no proper answer: http_503")
+		f.set(func() { f.submit = nil })
+		time.Sleep(11 * second)
+		one.mustBuy(spec())
+	})
 }
 
 // With the policy ordered, the first provider that is up gets the order. With the others only those that are up are

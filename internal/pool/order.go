@@ -390,9 +390,10 @@ func BudgetName(scope, target string) string {
 // budget; at opens there is room again.
 type ToldUsedUp func(scope, target, spent string, opens time.Time)
 
-// RoomAgain says when a used-up budget has room again, to the minute.
+// RoomAgain says when a used-up budget has room again, in the minute after it. A caller that adds a pause to its own
+// clock is some milliseconds late, which must not name the next minute.
 func RoomAgain(at time.Time) string {
-	return "there is room again at " + at.UTC().Add(time.Minute-1).Format("2006-01-02 15:04 UTC")
+	return "there is room again at " + at.UTC().Round(time.Second).Add(time.Minute-1).Format("2006-01-02 15:04 UTC")
 }
 
 // UsedUp says that a budget is used up, and adds spent unless it is "".

@@ -15,7 +15,7 @@ import (
 // to be too old, at the latest after period_ms. With look it changes nothing.
 var decide = newScript("decide", `
 -- KEYS 1 due 2 tokens:ID 3 inflight:ID 4 tickets:ID 5 stats:ID 6 brake:ID
--- ARGV 1 id 2 look (1, 0) 3 margin_ms 4 lead_ms 5 want 6 period_ms
+-- ARGV 1 id 2 look (1, 0) 3 margin_ms 4 lead_ms 5 want 6 period_ms 7 stuck providers
 -- Reply {ms until the next decision, fresh, outliving, orders, waiting, ms until the first token is too old,
 --       ms until the outliving are fewer, ms until the first deadline, stats, brake, now} and with look
 --       {orders' states, tokens in their margin}; -1 = never
@@ -29,8 +29,7 @@ end
 local old, outliving, young = stale, 0
 if first then old, outliving, young = ageing(id, horizon) end
 local fresh = old + outliving - stale
-local orders = redis.call('ZCARD', KEYS[3])
-local ends = orders > 0 and redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
+local orders, ends = coming(id, look and '' or ARGV[7]), redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
 local stats = redis.call('HGETALL', KEYS[5])
 local brake = redis.call('HGETALL', KEYS[6])
 local expiry, shrinks = first and leading(first) - now - ARGV[3] or -1, young and leading(young) - horizon + 1 or -1
@@ -114,7 +113,7 @@ type Counts struct {
 	Due        time.Duration // time until the next decision
 	Fresh      int           // tokens that outlive the margin
 	Outliving  int           // tokens that outlive the margin and the lead time
-	Orders     int           // orders in flight
+	Orders     int           // orders in flight; for a decision without those of stuck providers
 	Waiting    int           // tickets
 	NextExpiry time.Duration // until the first fresh token enters its margin
 	NextLook   time.Duration // until Outliving falls
@@ -181,7 +180,7 @@ func (p *Pool) decide(ctx context.Context, look bool, q Query) (Counts, error) {
 func (p *Pool) decideArguments(look bool, q Query) (keys []string, args []any) {
 	keys = []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID), p.key("brake", q.ID)}
 	return keys, []any{string(q.ID), bit(look), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
-		max(q.Period, time.Second).Milliseconds()}
+		max(q.Period, time.Second).Milliseconds(), *p.stuck.Load()}
 }
 
 // readCounts reads the reply of decide.

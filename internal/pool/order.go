@@ -32,15 +32,15 @@ var place = newScript("place", `
 -- KEYS 1 order:ORDER 2 deadlines 3 owned:REPLICA 4 permits:ACCOUNT 5 inflight:ID 6 tokens:ID 7 tickets:ID
 --      8 brake:ACCOUNT 9 brake:ID 10 wants:ACCOUNT 11 due 12 obstacles, then spend:SCOPE for each budget
 -- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
---      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants),
+--      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants) 12 stuck providers,
 --      then scope, per_hour, per_day, micros_per_day, micros_per_month for each budget
 -- Reply {ok, now, next identity of wants}, or
 --       {enough | paused | permit | budget | brake, ms, text, kind of the brake, or spent of a budget in money}
-local order, id, account, replica, life, concurrency, depth, horizon, facts, price, unpooled = unpack(ARGV)
+local order, id, account, replica, life, concurrency, depth, horizon, facts, price, unpooled, stuck = unpack(ARGV)
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
 local waiting = redis.call('ZCARD', KEYS[7])
 local _, outliving = ageing(id, now + horizon)
-if unpooled == '0' and outliving + redis.call('ZCARD', KEYS[5]) >= depth + waiting then
+if unpooled == '0' and outliving + coming(id, stuck) >= depth + waiting then
   redis.call('ZREM', KEYS[10], id)
   return {'enough', 0, '', ''}
 end
@@ -70,7 +70,7 @@ local function full(of, moment, text)
   if moment > opens then scope, opens, spent = of, moment, text end
 end
 for i = 13, #KEYS do
-  local at = 12 + 5 * (i - 13)
+  local at = 13 + 5 * (i - 13)
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', now - 86400000)
   for j, span in ipairs({3600000, 86400000}) do
     local limit = tonumber(ARGV[at + j])
@@ -94,7 +94,7 @@ if redis.call('ZCARD', KEYS[4]) >= tonumber(concurrency) then
 end
 for _, p in ipairs(probes) do redis.call('HSET', p[1], 'next', p[2]) end
 for i = 13, #KEYS do
-  local at = 12 + 5 * (i - 13)
+  local at = 13 + 5 * (i - 13)
   redis.call('ZADD', KEYS[i], now, order)
   redis.call('PEXPIRE', KEYS[i], 86400000)
   if ARGV[at + 3] + ARGV[at + 4] > 0 then charge(ARGV[at], now, micros(price)) end
@@ -409,7 +409,7 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account),
 		p.key("due"), p.key("obstacles")}
 	args := []any{o.Name, string(o.ID), o.Account, p.Replica, o.Life.Milliseconds(), o.Concurrency, o.Depth,
-		o.Horizon.Milliseconds(), o.Facts, o.Price, bit(o.Unpooled)}
+		o.Horizon.Milliseconds(), o.Facts, o.Price, bit(o.Unpooled), *p.stuck.Load()}
 	for _, b := range o.Budgets {
 		keys = append(keys, p.key("spend", b.Scope))
 		args = append(args, b.Scope, b.PerHour, b.PerDay, b.MicrosPerDay, b.MicrosPerMonth)

@@ -52,6 +52,7 @@ type Pool struct {
 	close      sync.Once
 	live       atomic.Pointer[[]string]      // the replicas of the last beat
 	ahead      atomic.Pointer[time.Duration] // of Redis' clock, as of the last beat that was answered fast
+	stuck      atomic.Pointer[string]        // see SetStuck
 	compiled   map[*script]*redis.Script
 	waiters    waiters
 	background atomic.Int64  // goroutines that end calls
@@ -74,6 +75,7 @@ func New(c Config) *Pool {
 	}
 	p.waiters.of = map[string][]chan struct{}{}
 	p.live.Store(new([]string))
+	p.stuck.Store(new(string))
 	placeholders := strings.NewReplacer("@", p.tag, "DEAD", strconv.FormatInt((5*c.Beat).Milliseconds(), 10),
 		"NOTED", "'"+strings.Join(noted, "', '")+"'", "ROWS", strconv.Itoa(cmp.Or(c.Outbox, 100_000)))
 	for _, s := range scripts {
@@ -119,6 +121,16 @@ func (p *Pool) EndWaits() { p.close.Do(func() { close(p.closing) }) }
 
 // Live returns the names of the live replicas, as of the last beat; nil = unknown.
 func (p *Pool) Live() []string { return *p.live.Load() }
+
+// SetStuck names the providers that give no tokens now, not even of orders in flight: decisions of this replica do not
+// count these. It reports whether the list has changed.
+func (p *Pool) SetStuck(providers []string) (changed bool) {
+	list := ""
+	if len(providers) > 0 {
+		list = " " + strings.Join(providers, " ") + " "
+	}
+	return *p.stuck.Swap(&list) != list
+}
 
 // Leave says that this replica stops: the others take over its orders, and its tickets go, at once.
 func (p *Pool) Leave(ctx context.Context) error {

@@ -260,6 +260,17 @@ local function insert(id, element)
   return not last
 end
 
+-- coming returns how many orders of an identity count as stock: not those of providers in the list of stuck ones, such as
+-- ' a b '.
+local function coming(id, stuck)
+  local n = redis.call('ZCARD', '@inflight:' .. id)
+  for _, order in ipairs(n > 0 and stuck ~= '' and redis.call('ZRANGE', '@inflight:' .. id, 0, -1) or {}) do
+    local account = redis.call('HGET', '@order:' .. order, 'account') or ''
+    if string.find(stuck, ' ' .. account .. ' ', 1, true) then n = n - 1 end
+  end
+  return n
+end
+
 -- ageing returns how many tokens die before the moment, how many do not, and the first of these.
 local function ageing(id, moment)
   local list, n, from = '@tokens:' .. id, 0, 0

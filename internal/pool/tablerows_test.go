@@ -240,6 +240,8 @@ var tables = map[string][]row{
 			"ZADD due now+5000 A\nHSET stats:A hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decides(9)},
 		{name: "orders and tickets count", given: oneToken +
 			"ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1767323045000001 1000|r1|x\n", call: decides(2)},
+		{name: "orders at a provider that is stuck do not count", given: oneToken + stuckOrders, call: stuck(decides(2))},
+		{name: "a look counts them", given: oneToken + stuckOrders, call: stuck(looks(2))},
 		{name: "tickets of dead replicas do not count",
 			given: "ZADD tickets:A 1767323045000001 1000|dead|x 1767323045000002 1000|r1|y 1767323045000003 1000||z\n", call: decides(0)},
 		{name: "a brake and a pause are told",
@@ -326,6 +328,7 @@ var tables = map[string][]row{
 		{name: "a repetition changes nothing", call: placed(nil), twice: true},
 		{name: "a late repetition does not bring an ended order back", given: "HSET order:o state e\n", call: placed(nil)},
 		{name: "tokens and orders suffice", given: oneToken + "ZADD inflight:A now+9 x\nZADD wants:main 5 A\n", call: placed(nil)},
+		{name: "orders at a provider that is stuck are replaced", given: oneToken + stuckOrders, call: stuck(placed(nil))},
 		{name: "tokens that die within the horizon do not count",
 			given: "RPUSH tokens:A now+20999|o1\nZADD inflight:A now+9 x\n", call: placed(nil)},
 		{name: "a ticket is demand for one more", given: twoTokens + "ZADD tickets:A 1 1000|r1|x\n", call: placed(nil)},
@@ -657,6 +660,16 @@ func decides(want int) func(p *Pool) any {
 	return func(p *Pool) any {
 		c, err := p.Decide(context.Background(), aQuery(want))
 		return fmt.Sprintf("%+v %v", c, err)
+	}
+}
+
+// stuckOrders are orders at a stuck provider.
+const stuckOrders = "ZADD inflight:A now+30000 o7 now+30001 o8\nHSET order:o7 account down\nHSET order:o8 account down\n"
+
+func stuck(call func(p *Pool) any) func(p *Pool) any {
+	return func(p *Pool) any {
+		p.SetStuck([]string{"own", "down"})
+		return call(p)
 	}
 }
 

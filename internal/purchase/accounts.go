@@ -86,6 +86,7 @@ type account struct {
 	entry     Entry
 	removed   time.Time  // of the reload that removed it; zero = it is in the file
 	brake     pool.Brake // as last read
+	inherited bool       // the brake is the former key's, and no call has proved this one
 	tried     time.Time  // when this replica saw the brake begin, or chose the account as a probe; zero = an operator probes it
 	threads   int        // most orders that the service allows; 0 = unknown
 	refreshed time.Time
@@ -131,7 +132,7 @@ func (b *Buyer) SetProviders(entries []Entry) {
 		if i >= 0 {
 			a = old[i]
 		} else if i = slices.IndexFunc(old, func(o *account) bool { return o.Name() == a.Name() }); i >= 0 {
-			a.brake = old[i].brake // so that the end of an outage is seen: the key may be the repair
+			a.brake, a.inherited = old[i].brake, isDown(old[i].brake) // this key may be the repair
 		}
 		a.entry = e
 		as.listed = append(as.listed, a)
@@ -256,7 +257,7 @@ func (b *Buyer) refresh(ctx context.Context) {
 	defer calls.Wait()
 	for _, a := range as.list() {
 		as.mu.Lock()
-		isBarred := a.brake.Kind == pool.BrakeAccount && !strings.Contains(a.brake.Reason, "BALANCE")
+		isBarred := a.brake.Kind == pool.BrakeAccount && !isEmpty(a.brake) && !a.inherited
 		if now.Sub(a.refreshed) >= refreshEvery && !isBarred {
 			a.refreshed = now
 			calls.Go(func() {
@@ -291,8 +292,13 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	as.mu.Unlock()
 	if err = errors.Join(err, a.ReadBalance(limited)); err != nil {
 		b.c.Log.Debug("threads or balance not read", "provider", a.Name(), "err", err)
-	} else if balance := a.Balance(); balance != nil && b.c.BalanceRead != nil && !isBroke {
-		b.c.BalanceRead(a.Name(), *balance)
+	} else if balance := a.Balance(); balance != nil {
+		as.mu.Lock()
+		a.inherited = a.inherited && *balance <= 0
+		as.mu.Unlock()
+		if b.c.BalanceRead != nil && !isBroke {
+			b.c.BalanceRead(a.Name(), *balance)
+		}
 	}
 }
 
@@ -361,7 +367,7 @@ func (b *Buyer) Probe(ctx context.Context, name string) error {
 		return fmt.Errorf("probing %s: %w", name, err)
 	}
 	_, brake, _ := b.accounts.terms(a)
-	isBan := brake.Kind == pool.BrakeAccount && !strings.Contains(brake.Reason, "BALANCE") && !strings.Contains(brake.Reason, "KEY")
+	isBan := brake.Kind == pool.BrakeAccount && !isEmpty(brake) && !strings.Contains(brake.Reason, "KEY")
 	if balance := a.Balance(); balance != nil && *balance > 0 && !isBan {
 		_, err := b.c.Pool.Lift(ctx, name, a.key, 0)
 		return err
@@ -415,6 +421,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	if c.poll {
 		s, kind = &a.polls, pool.BrakePolls
 	}
+	a.inherited = a.inherited && failed
 	first := failed && !c.poll && s.failures == 0
 	outage := failed && s.add(c.order)
 	if !failed {
@@ -478,9 +485,14 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	var stuck []string
+	all := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !isDown(other) })
 	for i, a := range listed {
 		as.mu.Lock()
 		before, now := a.brake, brakes[i]
+		if a.inherited = a.inherited && !now.Brakes(); a.inherited {
+			now = before
+		}
 		if a.brake = now; !before.Brakes() && now.Brakes() {
 			a.tried = time.Now()
 		} else if now.Brakes() && !now.Next.Equal(before.Next) && time.Until(now.Next) < now.Every/2 { // Buyer.Probe
@@ -490,13 +502,34 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 			a.slowPolls = false
 		}
 		as.mu.Unlock()
-		b.announce(a, isDown(before), isDown(now), now, !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !isDown(other) }))
+		b.announce(a, isDown(before), isDown(now), now, all)
+		if isStuck(now) && !all { // else no order could replace those that are stuck
+			stuck = append(stuck, a.Name())
+		}
+	}
+	if b.c.Pool.SetStuck(stuck) && b.Turn != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, o := range b.running {
+			if o.waits.Load() && slices.Contains(stuck, o.facts.Provider) {
+				b.Turn(o.facts.ID)
+			}
+		}
 	}
 }
 
 // isDown reports whether a brake is more than a busy service.
 func isDown(brake pool.Brake) bool {
 	return brake.Brakes() && brake.Kind != string(pool.Busy) && brake.Kind != string(pool.Refused)
+}
+
+// isEmpty reports whether the fault of an account is its empty balance.
+func isEmpty(brake pool.Brake) bool { return strings.Contains(brake.Reason, "BALANCE") }
+
+// isStuck reports whether the service answers no polls of a key, so that orders in flight bring no token. With an empty
+// balance it does.
+func isStuck(brake pool.Brake) bool {
+	return brake.Brakes() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeAccount && !isEmpty(brake))
 }
 
 // announce logs that a provider went down or up. The argument all reports whether all of them are down.

@@ -80,6 +80,32 @@ func TestKeyRotation(t *testing.T) {
 		testkit.Equal(t, "logged", r.log.Count("a provider is up again"), 1)
 		testkit.Equal(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateOK)
 	})
+	bubble(t, "replaced by another wrong key, and by a good one", func(t *testing.T, w *world) {
+		refuses := func(f *fake) {
+			f.submit = func(int, provider.Request) (string, error) { return "", wrongKey }
+			f.threads, f.threadsErr = 1, wrongKey
+		}
+		before, entry := keyed("old")
+		refuses(before)
+		r := w.replica("r1", entry)
+		_ = r.buy(spec())
+		time.Sleep(2 * second)
+		typo, replaced := keyed("typo")
+		refuses(typo)
+		good, repaired := keyed("good")
+		good.balance = new(9.0)
+		for _, c := range []struct {
+			entry purchase.Entry
+			state provider.StateKind
+			ups   int
+		}{{replaced, provider.StateDown, 0}, {repaired, provider.StateOK, 1}} {
+			r.SetProviders([]purchase.Entry{c.entry})
+			testkit.Equal(t, "at once", r.Providers(t.Context())[0].State.Kind, provider.StateDown)
+			time.Sleep(2 * second)
+			testkit.Equal(t, "after its first calls", r.Providers(t.Context())[0].State.Kind, c.state)
+			testkit.Equal(t, "logged", r.log.Count("a provider is up again"), c.ups)
+		}
+	})
 	bubble(t, "removed, renamed", func(t *testing.T, w *world) {
 		f, entry := keyed("k")
 		r := w.replica("r1", entry)
@@ -229,6 +255,30 @@ func TestAnAccountFault(t *testing.T) {
 		time.Sleep(2 * second)
 		one.mustBuy(spec())
 		testkit.Equal(t, "state", one.Providers(t.Context())[0].State.Kind, provider.StateOK)
+	})
+	bubble(t, "of polls, with another provider: its orders do not count", func(t *testing.T, w *world) {
+		f, other := newFake("main"), newFake("other")
+		f.poll = func(int, string) (provider.Solution, error) {
+			return provider.Solution{}, fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST")
+		}
+		other.poll = notReady
+		one, two := w.replica("r1", f.entry(), other.entry()), w.replica("r2", f.entry(), other.entry())
+		s := spec()
+		s.Depth = 2
+		one.mustBuy(s)
+		one.mustBuy(s)
+		var refused *pool.RefusedError
+		if err := one.buy(s); !errors.As(err, &refused) || refused.Reason != pool.ReasonEnough {
+			t.Error(err)
+		}
+		time.Sleep(12 * second)
+		testkit.Equal(t, "decisions", fmt.Sprint(one.turns), fmt.Sprint([]captcha.ID{s.ID, s.ID}))
+		two.mustBuy(s)
+		two.mustBuy(s)
+		if err := two.buy(s); !errors.As(err, &refused) || refused.Reason != pool.ReasonEnough {
+			t.Error(err)
+		}
+		testkit.Equal(t, "submits", fmt.Sprint(f.submitted(), other.submitted()), "2 2")
 	})
 	bubble(t, "disproved by a balance", func(t *testing.T, w *world) {
 		f := newFake("main")

@@ -71,8 +71,8 @@ func keysOf(path string, v reflect.Value, into map[string][]any) {
 	switch t := v.Type(); {
 	case t.Kind() == reflect.Struct && t.Field(0).Tag.Get("yaml") != "":
 		for i := range t.NumField() {
-			if key := t.Field(i).Tag.Get("yaml"); key != "" {
-				keysOf(strings.TrimPrefix(path+"."+key, "."), v.Field(i), into)
+			if key, options, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); key+options != "" {
+				keysOf(strings.Trim(path+"."+key, "."), v.Field(i), into)
 			}
 		}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct && t.Elem().Field(0).Name == "Name":

@@ -430,7 +430,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	}
 	as.mu.Unlock()
 	if first {
-		b.c.Log.Warn("a submit had no answer", "provider", a.Name(), "err", c.err)
+		b.c.Log.Warn("a submit got no proper answer", "provider", a.Name(), "err", c.err)
 	}
 	switch {
 	case outage && !c.poll && known.Kind == pool.BrakePolls: // the trial stays a poll
@@ -502,7 +502,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 			a.slowPolls = false
 		}
 		as.mu.Unlock()
-		b.announce(a, isDown(before), isDown(now), now, all)
+		b.announce(a, before, now, all)
 		if isStuck(now) && !all { // else no order could replace those that are stuck
 			stuck = append(stuck, a.Name())
 		}
@@ -532,20 +532,23 @@ func isStuck(brake pool.Brake) bool {
 	return brake.Brakes() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeAccount && !isEmpty(brake))
 }
 
-// announce logs that a provider went down or up. The argument all reports whether all of them are down.
-func (b *Buyer) announce(a *account, was, is bool, brake pool.Brake, all bool) {
-	if was == is {
+// announce logs that a provider went down or up, or that its account has a fault besides. The argument all reports whether all of them are
+// down.
+func (b *Buyer) announce(a *account, before, now pool.Brake, all bool) {
+	is := isDown(now)
+	if is == isDown(before) && (now.Kind != pool.BrakeAccount || now.Kind == before.Kind) {
 		return
 	}
-	state, log := stateOf(a, brake), b.c.Log.Warn
-	if brake.Kind == pool.BrakeAccount { // an operator must act
+	state, log := stateOf(a, now), b.c.Log.Warn
+	if now.Kind == pool.BrakeAccount { // an operator must act
 		log = b.c.Log.Error
 	}
 	if is {
 		reason := state.Sentence(a.Name()) + "; " + cmp.Or(state.Remedy, "it is tried again")
-		log("a provider is down", "provider", a.Name(), "reason", reason, "retry_at", brake.Next.UTC().Truncate(time.Second))
+		log("a provider is down", "provider", a.Name(), "reason", reason, "retry_at", now.Next.UTC().Truncate(time.Second))
 	} else {
-		b.c.Log.Info("a provider is up again", "provider", a.Name())
+		state.Since = before.Since
+		b.c.Log.Info("a provider is up again", "provider", a.Name(), "took", time.Since(before.Since).Round(time.Second))
 	}
 	if b.c.ProviderChanged != nil {
 		b.c.ProviderChanged(a.Name(), is, state, all)

@@ -372,7 +372,7 @@ func TestOutages(t *testing.T) {
 			time.Sleep(second)
 		}
 		testkit.Equal(t, "submits: five, and one each 10 s", f.submitted(), 7)
-		testkit.Equal(t, "logged", r.log.Count("a submit had no answer"), 1)
+		testkit.Equal(t, "logged", r.log.Count("a submit got no proper answer"), 1)
 		s := r.Providers(t.Context())[0]
 		testkit.Equal(t, "reason", s.State.Reason, "no proper answer: http_502")
 		f.set(func() { broken = false })
@@ -392,9 +392,16 @@ func TestOutages(t *testing.T) {
 		}
 		s := one.Providers(t.Context())[0]
 		testkit.Equal(t, "state", fmt.Sprint(s.State.Kind, ": ", s.State.Reason), "down: no proper answer: http_503")
-		f.set(func() { f.submit = nil })
+		f.set(func() { f.submit = func(int, provider.Request) (string, error) { return "", fails(provider.Account, "ERROR_ZERO_BALANCE") } })
 		time.Sleep(11 * second)
+		_ = one.buy(spec())
+		time.Sleep(second)
+		testkit.Equal(t, "logged for the other fault", two.log.Count("a provider is down", "ERROR_ZERO_BALANCE"), 1)
+		f.set(func() { f.submit = nil })
+		time.Sleep(time.Minute)
 		one.mustBuy(spec())
+		time.Sleep(2 * second)
+		testkit.Equal(t, "logged at the end", two.log.Count("a provider is up again", "took=1m"), 1)
 	})
 }
 

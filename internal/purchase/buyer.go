@@ -91,8 +91,8 @@ type Config struct {
 	// is cancelled earlier has an unknown outcome.
 	CallTime time.Duration
 	Pool     *pool.Pool
-	// ProviderChanged is called when a provider goes down, perhaps as the last one (all), or up. It must not block; nil =
-	// no observer.
+	// ProviderChanged is called when a provider goes down, perhaps as the last one (all), or up: then the state has since
+	// when it was down. It must not block; nil = no observer.
 	ProviderChanged func(name string, down bool, state provider.State, all bool)
 	// BalanceRead is called with each balance that was read. It must not block; nil = no observer.
 	BalanceRead func(provider string, balance float64)

@@ -106,7 +106,7 @@ func TestBrakes(t *testing.T) {
 			t.Errorf("%d orders in 10 minutes, want one in 5 s", n)
 		}
 		testkit.Equal(t, "state", w.state(login),
-			"starved the last orders failed, so one is tried each 5s (has the sitekey changed?): ERROR failed")
+			"starved the last orders failed, so one is tried each 5s (check the sitekey, and the provider): ERROR failed")
 		w.set(func() { w.how = nil })
 		time.Sleep(10 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")

@@ -79,7 +79,7 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case b.Brakes() && b.Kind == string(pool.Hopeless):
 		set(Refused, b.Reason, b.Since, b.Next)
 	case b.Brakes():
-		set(Starved, fmt.Sprintf("the last orders failed, so one is tried each %v (has the sitekey changed?): %s", b.Every, b.Reason), b.Since, b.Next)
+		set(Starved, fmt.Sprintf("the last orders failed, so one is tried each %v (check the sitekey, and the provider): %s", b.Every, b.Reason), b.Since, b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{}, time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:

@@ -51,12 +51,15 @@ func (d *daemon) noteChange(topic string, e events.Event) bool {
 // noteProvider adds an event: a provider went down or up.
 func (d *daemon) noteProvider(name string, down bool, state provider.State, all bool) {
 	e := events.Event{Kind: events.ProviderUp, Subject: name, Text: "Provider " + name + " works again.", State: "up"}
+	if !down && !state.Since.IsZero() {
+		e.Text = "Provider " + name + " works again, after " + time.Since(state.Since).Round(time.Second).String() + "."
+	}
 	if down {
 		remedy, consequence := cmp.Or(state.Remedy, "poold tries it again by itself"), "the other providers get its orders"
 		if all {
 			consequence = "no provider is left, and nothing is bought"
 		}
-		e.Kind, e.State = events.ProviderDown, "down"
+		e.Kind, e.State = events.ProviderDown, "down "+state.Code
 		e.Text = "P" + state.Sentence(name)[1:] + ": " + consequence + "; " + remedy + "."
 	}
 	d.noteChange("provider", e)
@@ -75,7 +78,7 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	case scope != pool.ScopeOverall && scope != pool.ScopeSolve && !strings.HasPrefix(scope, pool.ScopeOwner):
 		e.Subject, e.Target = target, target
 	}
-	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), u.Text(d.file.Current().Currency))
+	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), spent)
 	e.Text = "T" + text[1:] + consequence + pool.RoomAgain(opens) + ", or at once if you raise it in the file."
 	if d.noteChange("budget "+u.Window, e) && isKey {
 		d.log.Warn("the budget of a key is used up", "key", scope, "reason", e.Text)
@@ -168,7 +171,8 @@ func (d *daemon) noteGone(ctx context.Context, r replicas.Replica) {
 			return
 		}
 	}
-	d.noteReplica(events.ReplicaGone, r, "gone", "sends no beats: the other replicas do its work; start it again if it should run")
+	d.status.Gone(r.String())
+	d.noteReplica(events.ReplicaGone, r, "gone", status.GoneText[1:]+"; start it again if it should run")
 }
 
 // noteStart adds an event: this replica started, perhaps after another one was gone.

@@ -35,7 +35,7 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 		}
 		return n, reasons
 	}
-	const reason = "the budget of owner qa@example.com is used up: 4 of 4.5 in this UTC month; there is room again at "
+	const reason = "the budget of owner qa@example.com is used up: 4 USD of 4.5 USD in this UTC month; there is room again at "
 	testkit.Within(t, 20*time.Second, "the end of the money", func() bool {
 		n, reasons := bought()
 		return n == 4 && strings.Contains(reasons, reason)
@@ -54,7 +54,7 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 	}
 	answer, code, err := ci.request(t.Context(), http.DefaultClient, "/pool/"+name+"/token?wait=20s", "")
 	if err != nil || code != http.StatusServiceUnavailable || !strings.Contains(string(answer), `"budget_exhausted"`) ||
-		!strings.Contains(string(answer), "the budget of this key is used up: 2 of 1.5 on this UTC day") {
+		!strings.Contains(string(answer), "the budget of this key is used up: 2 USD of 1.5 USD on this UTC day") {
 		t.Errorf("a take beyond the money: %d %v\n%s", code, err, answer)
 	}
 	testkit.Within(t, 10*time.Second, "the metrics", func() bool {

@@ -157,6 +157,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 		DB: d.redis.Slow, Takes: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.replica.Name(), Log: log,
 		Away:    d.redis.Away,
 		Changed: func(id captcha.ID) { d.manager.Changed(id) },
+		Money:   func(amount string) string { return d.file.Current().Currency.With(amount) },
 	})
 	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
 	d.openEvents()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -366,7 +367,7 @@ type RefusedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
 	Text   string        // the brake's reason, the budget's scope, or how many threads are in use
-	Kind   string        // of the brake; the use of a budget: 4.99 of 5 on this UTC day
+	Kind   string        // of the brake; the use of a budget: $4.99 of $5 on this UTC day
 }
 
 // Budget says which budget refused: the overall budget is used up.
@@ -396,6 +397,17 @@ func RoomAgain(at time.Time) string {
 	return "there is room again at " + at.UTC().Round(time.Second).Add(time.Minute-1).Format("2006-01-02 15:04 UTC")
 }
 
+// moneyUse finds the amounts in the use of a budget in money.
+var moneyUse = regexp.MustCompile(`^(\S+) of (\S+)( (?:on|in) this UTC .*)$`)
+
+// priced adds the currency to the use of a budget in money.
+func (p *Pool) priced(spent string) string {
+	if m := moneyUse.FindStringSubmatch(spent); m != nil {
+		return p.c.Money(m[1]) + " of " + p.c.Money(m[2]) + m[3]
+	}
+	return spent
+}
+
 // UsedUp says that a budget is used up, and adds spent unless it is "".
 func UsedUp(whose, spent string) string {
 	return strings.TrimSuffix(whose+" is used up: "+spent, ": ")
@@ -421,7 +433,7 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	case text(v[0]) == "ok":
 		return time.UnixMilli(number(v[1])).UTC(), captcha.ID(text(v[2])), nil
 	}
-	return time.Time{}, "", &RefusedError{Reason: text(v[0]), After: span(v[1]), Text: text(v[2]), Kind: text(v[3])}
+	return time.Time{}, "", &RefusedError{Reason: text(v[0]), After: span(v[1]), Text: text(v[2]), Kind: p.priced(text(v[3]))}
 }
 
 // Begin notes that the submit may leave. False: the order is another replica's, or has ended, or was

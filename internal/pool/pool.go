@@ -34,6 +34,8 @@ type Config struct {
 	Beat time.Duration
 	// Away returns an error while Redis is known to be away, without asking it; nil = it is never known.
 	Away func() error
+	// Money adds the currency of the prices to an amount; nil = there is none.
+	Money func(amount string) string
 	// Outbox is the most rows of each stream that wait for the sink; 0 = 100,000. Later rows are dropped and
 	// counted.
 	Outbox int
@@ -68,6 +70,9 @@ func New(c Config) *Pool {
 	}
 	if c.Changed == nil {
 		c.Changed = func(captcha.ID) {}
+	}
+	if c.Money == nil {
+		c.Money = func(amount string) string { return amount }
 	}
 	p := &Pool{
 		Replica: c.Replica, c: c, tag: "{" + c.Prefix + "}:", closing: make(chan struct{}), compiled: map[*script]*redis.Script{},

@@ -365,7 +365,7 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 	case "conflict":
 		return Token{}, 0, ErrConflict
 	case "budget":
-		return Token{}, 0, keyBudget(c, text(reply[2]), span(reply[1]))
+		return Token{}, 0, p.keyBudget(c, text(reply[2]), span(reply[1]))
 	case "late":
 		return Token{}, 0, errLate
 	case "limited":
@@ -381,7 +381,8 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 }
 
 // keyBudget returns the error for a caller whose budget is used up.
-func keyBudget(c *Call, spent string, opens time.Duration) error {
+func (p *Pool) keyBudget(c *Call, spent string, opens time.Duration) error {
+	spent = p.priced(spent)
 	until := time.Now().Add(opens)
 	return &FailedError{Obstacle: ReasonBudget, Until: until, Key: c.Budget.Scope, Spent: spent,
 		Reason: UsedUp("the budget of this key", spent) + "; " + RoomAgain(until)}
@@ -394,7 +395,7 @@ func (p *Pool) Affords(ctx context.Context, c *Call) error {
 	}
 	v, err := p.call(ctx, afford, []string{p.key("money", c.Budget.Scope)}, c.Budget.Scope, c.Budget.MicrosPerDay, c.Budget.MicrosPerMonth)
 	if err == nil && len(v) > 0 {
-		err = keyBudget(c, text(v[1]), span(v[0]))
+		err = p.keyBudget(c, text(v[1]), span(v[0]))
 	}
 	return err
 }

@@ -85,6 +85,7 @@ type Collector struct {
 
 	stopping  atomic.Bool
 	changes   atomic.Uint64 // calls of Changed
+	gone      atomic.Pointer[gone]
 	documents cached[*Document]
 	providers cached[*providers]
 
@@ -121,7 +122,14 @@ func (c *cached[T]) get(isFresh func(T) bool, query func() T) T {
 }
 
 // NewCollector returns a Collector without reading any source.
-func NewCollector(s Sources) *Collector { return &Collector{Sources: s} }
+func NewCollector(s Sources) *Collector {
+	c := &Collector{Sources: s}
+	c.gone.Store(new(gone))
+	return c
+}
+
+// Gone notes that a replica sends no beats any more, although it did not stop.
+func (c *Collector) Gone(replica string) { c.gone.Store(&gone{replica, time.Now()}) }
 
 // Changed makes the current document obsolete: the next one shows a change.
 func (c *Collector) Changed() { c.changes.Add(1) }
@@ -238,7 +246,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	for i := range stocks {
 		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], totals.Spent[string(set.Targets[i].ID)], why, c.notNow(err))
 	}
-	d.announce(providers, health, began)
+	d.announce(providers, health, *c.gone.Load(), began)
 	d.encode = sync.OnceValue(d.toJSON)
 	d.until = time.Now().Add(min(max(fresh, restsFor*time.Since(began)), restsMost))
 	return d

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,7 +118,7 @@ type Provider struct {
 	Since       string   `json:"since"`  // when the first replica found the provider down; RFC 3339, UTC; "" unless down
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency"`
-	Balance     *float64 `json:"balance"`   // null = never read
+	Balance     *float64 `json:"balance"`   // null = not read in the last five minutes
 	RetryAt     string   `json:"retry_at"`  // if down: time of the next call; RFC 3339, UTC; "" = unknown, or now
 	Callbacks   bool     `json:"callbacks"` // the provider has a callback_url in the configuration file
 	// Types compares the provider with the others; empty with fewer than two providers.
@@ -225,11 +224,17 @@ func (u BudgetUse) UsedUp() string { return "used up: " + u.limit() }
 func ReadUse(spent string) (u BudgetUse) {
 	for window, words := range windows {
 		if figures, is := strings.CutSuffix(spent, words); is {
-			u.Window = window
-			_, _ = fmt.Sscanf(figures, "%g of %g", &u.Used, &u.Limit)
+			used, limit, _ := strings.Cut(figures, " of ")
+			u = BudgetUse{Window: window, Used: amount(used), Limit: amount(limit)}
 		}
 	}
 	return u
+}
+
+// amount reads an amount that may have a currency.
+func amount(text string) float64 {
+	number, _ := strconv.ParseFloat(strings.TrimFunc(text, func(r rune) bool { return r < '0' || r > '9' }), 64)
+	return number
 }
 
 // Uses lists the uses of the budgets of a scope.

@@ -38,6 +38,17 @@ const DataLost = ": ready tokens, orders in flight, pauses, today's budgets and 
 // toldFor is how long the status says that Redis lost its data.
 const toldFor = 24 * time.Hour
 
+// goneFor is how long the status names a replica that is gone, unless another one starts.
+const goneFor = time.Hour
+
+type gone struct {
+	replica string
+	at      time.Time
+}
+
+// GoneText says what a replica that is gone means.
+const GoneText = " sends no beats: the other replicas do its work"
+
 // CauseOf determines the cause from the refill status and the counts of a target. The argument
 // outageReason explains why all providers are down; "" = a provider is up. A pause has the highest
 // priority. The target's other causes come next, then the outage.
@@ -100,7 +111,7 @@ func ProblemsFirst(list []Target) []Target {
 }
 
 // announce writes the alarms and the notices.
-func (d *Document) announce(providers []purchase.Status, health redisdb.Health, at time.Time) {
+func (d *Document) announce(providers []purchase.Status, health redisdb.Health, gone gone, at time.Time) {
 	d.Alarms, d.Notices = []string{}, []string{} // the JSON must not have null
 	alarm := func(since time.Time, cause, consequence, action string) {
 		d.Alarms = append(d.Alarms, banner(since, at, cause+": "+consequence, action))
@@ -146,6 +157,10 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 		note("Redis is embedded: a restart loses all tokens and orders, also those that were paid for; set redis.url")
 	}
 	d.Notices = append(d.Notices, health.Notices...)
+	started := func(r Replica) bool { return r.StartedAt > stamp(gone.at) }
+	if at.Sub(gone.at) < goneFor && !slices.ContainsFunc(d.Replicas, started) {
+		note(banner(gone.at, at, "replica "+gone.replica+GoneText, "start it again if it should run"))
+	}
 	if h := d.History; h != nil && !h.OK && d.Redis.OK {
 		note(banner(h.since, at, "the history cannot be written ("+h.Reason+
 			"): Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))

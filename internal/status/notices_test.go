@@ -31,6 +31,8 @@ func TestAlarmsAndNotices(t *testing.T) {
 		providers       []purchase.Status
 		history         *History
 		targets         []Target
+		gone            gone
+		replicas        []Replica
 		simulated       bool
 		embedded        bool
 		alarms, notices []string // how each begins
@@ -65,12 +67,16 @@ func TestAlarmsAndNotices(t *testing.T) {
 
 		"simulated": {simulated: true, embedded: true, notices: []string{"The provider is simulated"}},
 		"embedded":  {embedded: true, notices: []string{"Redis is embedded"}},
+		"a replica": {gone: gone{"r1 (host:80)", day.Add(-time.Minute)}, replicas: []Replica{{StartedAt: stamp(day.Add(-time.Hour))}},
+			notices: []string{"Since 03:03 UTC replica r1 (host:80) sends no beats: the other replicas do its work; start it again"}},
+		"a replica that was replaced": {gone: gone{"r1", day.Add(-time.Minute)}, replicas: []Replica{{StartedAt: stamp(day)}}},
+		"a replica, long ago":         {gone: gone{"r1", day.Add(-2 * time.Hour)}},
 		"history": {history: &History{Reason: "refused", since: day},
 			notices: []string{"Since 03:04 UTC the history cannot be written (refused)"}},
 		"history's gap": {history: &History{OK: true, Dropped: 4},
 			notices: []string{"The history is incomplete: rows that the store refused since the start of this replica: 4;"}},
 	} {
-		d := Document{Redis: c.redis, History: c.history, Targets: c.targets, set: newSet()}
+		d := Document{Redis: c.redis, History: c.history, Replicas: c.replicas, Targets: c.targets, set: newSet()}
 		if c.redis == (Redis{}) {
 			d.Redis.OK = true
 		}
@@ -83,7 +89,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		if c.providers == nil {
 			c.providers = []purchase.Status{busy}
 		}
-		d.announce(c.providers, c.health, day)
+		d.announce(c.providers, c.health, c.gone, day)
 		for _, lines := range [][2][]string{{d.Alarms, c.alarms}, {d.Notices, c.notices}} {
 			if lines[0] == nil || !slices.EqualFunc(lines[0], lines[1], strings.HasPrefix) {
 				t.Errorf("%s: %q, want %q", name, lines[0], lines[1])

@@ -397,7 +397,7 @@ func TestOutages(t *testing.T) {
 		})
 		time.Sleep(11 * second)
 		_ = one.buy(spec())
-		time.Sleep(second)
+		time.Sleep(2 * second)
 		testkit.Equal(t, "logged for the other fault", two.log.Count("a provider is down", "ERROR_ZERO_BALANCE"), 1)
 		f.set(func() { f.submit = nil })
 		time.Sleep(time.Minute)

@@ -3,10 +3,13 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +18,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -163,3 +167,44 @@ func pollOne(t *testing.T, c *Client) error {
 }
 
 func agentOf(s Solution) string { return s.Extra.Members()["userAgent"] }
+
+// checkReplies reads a file of testdata: below a heading, which begins with #, each line is an answer of a service, and
+// the next line, which is indented, says how the function outcome describes it. A line that begins with go: is a string
+// of Go.
+func checkReplies(t *testing.T, file string, outcome func(heading []string, reply string) string) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	testkit.NoError(t, err)
+	var heading []string
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		if title, is := strings.CutPrefix(line, "# "); is {
+			heading = strings.Fields(title)
+			continue
+		}
+		if line == "" || line[0] == '\t' {
+			continue
+		}
+		reply := line
+		if quoted, is := strings.CutPrefix(line, "go:"); is {
+			reply, err = strconv.Unquote(quoted)
+			testkit.NoError(t, err)
+		}
+		testkit.Equal(t, fmt.Sprint(heading, " ", line), "\t"+outcome(heading, reply), lines[i+1])
+	}
+}
+
+// outcomeOf describes the result of a poll.
+func outcomeOf(kind captcha.Type, s Solution, err error) string {
+	if err != nil {
+		return resultWord("", err)
+	}
+	text := "token " + s.Token
+	if agent := agentOf(s); agent != "" {
+		text += ", by " + agent
+	}
+	if values := captcha.Named(kind, s.Token); values != nil {
+		text += fmt.Sprint(", with ", values)
+	}
+	return text
+}

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -145,94 +144,6 @@ func TestFieldsOfEachType(t *testing.T) {
 			if want.body = got[i].body; got[i] != want {
 				t.Errorf("%+v is sent as %+v", row.id, got[i])
 			}
-		}
-	}
-}
-
-// Solutions of each type are read in every known form. Incomplete solutions are rejected.
-func TestSolutionsOfEachType(t *testing.T) {
-	v3 := map[string]string{"challenge": "c", "validate": "v", "seccode": "v|jordan"}
-	v4 := map[string]string{"captcha_id": "i", "lot_number": "l", "pass_token": "p", "gen_time": "1767323045", "captcha_output": "o/=="}
-	const list = "challenge:c,validate:v,seccode:v|jordan"
-	for _, row := range []struct {
-		api    targets.Protocol
-		kind   captcha.Type
-		reply  string
-		want   string // the expected text or outcome
-		values map[string]string
-		agent  string
-	}{
-		{targets.ProtocolInPHP, captcha.GeeTest, "OK|" + list, list, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"` + list + `","user_agent":"U"}`, list, v3, "U"},
-		{targets.ProtocolInPHP, captcha.GeeTest, `OK|{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`,
-			`{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest,
-			`{"status":1,"request":"{\"geetest_challenge\":\"c\",\n \"geetest_validate\":\"v\",\"geetest_seccode\":\"v|jordan\"}"}`, `{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest,
-			`{"status":1,"request":{"challenge":"c", "validate":"v","seccode":"v|jordan"},"useragent":"U"}`,
-			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, "U"},
-		{targets.ProtocolInPHP, captcha.GeeTest,
-			`{"status":1,"request":"OK","result":{"challenge":"c","validate":"v","seccode":"v|jordan"}}`,
-			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"challenge":"c","validate":"v","seccode":"v|jordan"}`,
-			`{"challenge":"c","seccode":"v|jordan","validate":"v"}`, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, "\ufeff" +
-			`{"status":"1","geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}<br>a warning`,
-			`{"challenge":"c","seccode":"v|jordan","validate":"v"}`, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTestV4,
-			`{"status":1,"request":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o\/=="}}`, `{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o\/=="}`, v4, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":0,"request":"CAPCHA_NOT_READY"}`, notReady, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"ERROR_TOKEN_EXPIRED"}`, "ERROR_TOKEN_EXPIRED", nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `OK|challenge:c,validate:v`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `OK|03AF`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":{"challenge":"c","validate":"v"}}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"challenge":"c","validate":"v"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"challenge":"c","validate":"v","seccode":"s"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest,
-			`{"status":1,"request":{"challenge":"c\u0000","validate":"v","seccode":"\ud800"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":["c","v","s"]}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1}`, capacity, nil, ""},
-
-		{targets.ProtocolInPHP, captcha.Image, "OK|zwei wörter|二", "zwei wörter|二", nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":" zwei w\u00f6rter "}`, " zwei wörter ", nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":1234}`, "1234", nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"0123"}`, "0123", nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"{\"a\":1}"}`, `{"a":1}`, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"` + strings.Repeat("x", longText) + `"}`,
-			strings.Repeat("x", longText), nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"` + strings.Repeat("x", longText+1) + `"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":""}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"  "}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"a\nb"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"a\u0085b"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, "OK|a\xffb", capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":{"text":"a"}}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", nil, ""},
-
-		{targets.ProtocolCreateTask, captcha.GeeTest,
-			`{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"v|jordan"}}`,
-			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, ""},
-		{targets.ProtocolCreateTask, captcha.GeeTestV4,
-			`{"status":"ready","solution":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}}`, `{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}`, v4, "U"},
-		{targets.ProtocolCreateTask, captcha.GeeTest,
-			`{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","token":"03AF"}}`, Unreadable, nil, ""},
-		{targets.ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"processing"}`, notReady, nil, ""},
-		{targets.ProtocolCreateTask, captcha.Image,
-			`{"errorId":0,"status":"ready","solution":{"text":"zwei wörter","url":"http://x"}}`, "zwei wörter", nil, ""},
-		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":7}}`, "7", nil, ""},
-		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"a\tb"}}`, Unreadable, nil, ""},
-		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"token":"03AF"}}`, Unreadable, nil, ""},
-		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":"a"}`, Unreadable, nil, ""},
-	} {
-		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Service: twoCaptcha})
-		says(http.StatusOK, row.reply)
-		s, err := c.Poll(context.Background(), "1", captcha.Identity{Type: row.kind})
-		if got := resultWord(s.Token, err); got != row.want || agentOf(s) != row.agent {
-			t.Errorf("%s %s is taken for %q by %q, want %q by %q", row.kind, row.reply, got, agentOf(s), row.want, row.agent)
-		}
-		testkit.DeepEqual(t, string(row.kind)+" "+row.reply, captcha.Named(row.kind, s.Token), row.values)
-		if err != nil && (strings.Contains(err.Error(), "jordan")) {
-			t.Errorf("an answer is shown: %v", err)
 		}
 	}
 }

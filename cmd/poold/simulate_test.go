@@ -2,9 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,28 +22,13 @@ func simulateWith(t *testing.T, args ...string) (code int, stdout, stderr string
 	return code, out.String(), problems.String()
 }
 
-const simulatedFile = `providers: [{name: s, protocol: simulated}]
-targets:
-  login:
-    type: recaptcha_v2
-    sitekey: k
-    pageurl: https://staging.example.com/login
-    owner: qa@example.com
-    refill: adaptive
-    depth: 40
-    min: 2
-`
-
 // The output for a target has every documented field, and is the same in each run. A flag overrides
 // the file.
 func TestSimulateTarget(t *testing.T) {
 	testkit.WithoutRace(t)
-	dir := t.TempDir()
-	file, trace := filepath.Join(dir, "pools.yaml"), filepath.Join(dir, "trace.txt")
-	arrivals := strings.Repeat("10.5\n", 3) + strings.Repeat("400\n", 3)
-	if err := errors.Join(os.WriteFile(file, []byte(simulatedFile), 0o600), os.WriteFile(trace, []byte(arrivals), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	const file = "testdata/simulated.yaml"
+	trace := filepath.Join(t.TempDir(), "trace.txt")
+	writeFile(t, trace, strings.Repeat("10.5\n", 3)+strings.Repeat("400\n", 3))
 	args := []string{"--config", file, "--target", "login", "--trace", trace, "--json"}
 	code, out, problems := simulateWith(t, args...)
 	if code != cli.ExitDone || problems != "" {
@@ -135,7 +118,7 @@ func TestSimulateUsage(t *testing.T) {
 		}
 	}
 	empty := filepath.Join(t.TempDir(), "empty")
-	testkit.NoError(t, os.WriteFile(empty, nil, 0o600))
+	writeFile(t, empty, "")
 	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", empty); code != cli.ExitFailed ||
 		!strings.Contains(problems, "no request") {
 		t.Errorf("exit %d: %s", code, problems)

@@ -146,8 +146,3 @@ func TestExpandReplacesReferences(t *testing.T) {
 		}
 	}
 }
-
-// withProviderKeys returns the minimal file with additional keys of the provider.
-func withProviderKeys(keys string) string {
-	return strings.Replace(minimal(), "key: k1", "key: k1, "+keys, 1)
-}

@@ -129,8 +129,6 @@ func TestTargetLine(t *testing.T) {
 			"targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://e.com/', owner: q, "+c.keys+"}\n"), targets.References{})
 		testkit.NoError(t, err)
 		class, text := targetLine(set, &set.Targets[0])
-		if got := class + ": " + text; got != c.want {
-			t.Errorf("%s: got\n%swant\n%s", strings.TrimSpace(c.keys), got, c.want)
-		}
+		testkit.Equal(t, strings.TrimSpace(c.keys), class+": "+text, c.want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"poold/internal/history"
+	"poold/internal/testkit"
 )
 
 // contextOf returns the context of a request with a query.
@@ -89,9 +90,7 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 		{"&from=2026-01-03", week, "", "", "from must not be after today"},
 	} {
 		q, err := readUsageQuery(contextOf("by=owner" + c.query))
-		if err != nil {
-			t.Fatalf("%s: %v", c.query, err)
-		}
+		testkit.NoError(t, err)
 		first, last, err := q.days(day, c.keep, "history")
 		if c.refused != "" {
 			if err == nil || !strings.Contains(err.Error(), c.refused) {

@@ -215,9 +215,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				defer f.close()
 				f.advance(7 * time.Second)
 				bought := f.service.Totals().Submitted
-				if bought != 8 {
-					t.Fatalf("%d orders are under way", bought)
-				}
+				testkit.Equal(t, "orders that are under way", bought, 8)
 				var faults []simulatedtest.Fault
 				for _, on := range c.on {
 					faults = append(faults, simulatedtest.Fault{On: on, Kind: simulatedtest.Code, Code: c.code})

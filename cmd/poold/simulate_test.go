@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,35 +87,12 @@ func TestSimulateCompare(t *testing.T) {
 }
 
 func TestSimulateUsage(t *testing.T) {
-	for says, args := range map[string][]string{
-		"needs --target": {"--demand", "poisson:1"},
-		"[trace demand from-history] is required": {"--depth", "1"},
-		"[demand trace] were all set":             {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
-		"--length is above 0s":                    {"--depth", "1", "--trace", "x", "--length", "0s"},
-		"up to a year, 8784h":                     {"--depth", "1", "--demand", "poisson:1", "--length", "8785h"},
-		"--demand":                                {"--depth", "1", "--demand", "often"},
-		"--lead is":                               {"--depth", "1", "--demand", "poisson:1", "--lead", "0s"},
-		"--spread is":                             {"--depth", "1", "--demand", "poisson:1", "--spread", "9"},
-		"--fail":                                  {"--depth", "1", "--demand", "poisson:1", "--fail", "7"},
-		"--refill is":                             {"--depth", "1", "--demand", "poisson:1", "--refill", "clever"},
-		"--min":                                   {"--depth", "1", "--demand", "poisson:1", "--min", "2"},
-		"--margin is":                             {"--depth", "1", "--demand", "poisson:1", "--margin", "2m"},
-		"--hit-rate":                              {"--depth", "1", "--demand", "poisson:1", "--hit-rate", "97"},
-		"--miss-cost":                             {"--depth", "1", "--demand", "poisson:1", "--miss-cost", "0"},
-		"--concurrency":                           {"--depth", "1", "--demand", "poisson:1", "--concurrency", "0"},
-		"--depth is":                              {"--depth", "-1", "--demand", "poisson:1"},
-		"--lifetime":                              {"--depth", "1", "--demand", "poisson:1", "--lifetime", "1ms"},
-		"--idle-after":                            {"--depth", "1", "--demand", "poisson:1", "--idle-after", "-1s"},
-		"--price is what 1000":                    {"--depth", "1", "--demand", "poisson:1", "--price", "-0.01"},
-		"cost, a number from 0":                   {"--depth", "1", "--demand", "poisson:1", "--price", "NaN"},
-		"a number from 0 to 1000000":              {"--depth", "1", "--demand", "poisson:1", "--price", "Inf"},
-		"1000 solves cost, a number":              {"--depth", "1", "--demand", "poisson:1", "--price", "1000000.1"},
-		"\"2.99 EUR\" for \"--price\"":            {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
-		"\"\" for \"--price\"":                    {"--depth", "1", "--demand", "poisson:1", "--price", ""},
-		"unknown command":                         {"--depth", "1", "--demand", "poisson:1", "more"},
-	} {
+	text, err := os.ReadFile("testdata/badflags.txt") // flags of simulate, and a part of what is said about them
+	testkit.NoError(t, err)
+	for row := range slices.Chunk(strings.Split(strings.TrimSpace(string(text)), "\n"), 2) {
+		args, says := strings.Split(row[0], " "), strings.TrimSpace(row[1])
 		if code, _, problems := simulateWith(t, args...); code != cli.ExitUsage || !strings.Contains(problems, says) {
-			t.Errorf("%v: exit %d: %s", args, code, problems)
+			t.Errorf("%q: exit %d: %s, want %s", args, code, problems, says)
 		}
 	}
 	empty := filepath.Join(t.TempDir(), "empty")

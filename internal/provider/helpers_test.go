@@ -168,10 +168,15 @@ func pollOne(t *testing.T, c *Client) error {
 
 func agentOf(s Solution) string { return s.Extra.Members()["userAgent"] }
 
-// checkReplies reads a file of testdata: below a heading, which begins with #, each line is an answer of a service, and
-// the next line, which is indented, says how the function outcome describes it. A line that begins with go: is a string
-// of Go.
-func checkReplies(t *testing.T, file string, outcome func(heading []string, reply string) string) {
+// reply is an answer of a service in a file of testdata.
+type reply struct {
+	heading     []string // words of the last line that begins with #
+	reply, want string
+}
+
+// repliesOf reads a file of testdata: below a heading, which begins with #, each line is an answer of a service, and the
+// next line, which is indented, says what it means. A line that begins with go: is a string of Go.
+func repliesOf(t *testing.T, file string) (all []reply) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + file)
 	testkit.NoError(t, err)
@@ -185,12 +190,21 @@ func checkReplies(t *testing.T, file string, outcome func(heading []string, repl
 		if line == "" || line[0] == '\t' {
 			continue
 		}
-		reply := line
+		r := reply{heading, line, strings.TrimPrefix(lines[i+1], "\t")}
 		if quoted, is := strings.CutPrefix(line, "go:"); is {
-			reply, err = strconv.Unquote(quoted)
+			r.reply, err = strconv.Unquote(quoted)
 			testkit.NoError(t, err)
 		}
-		testkit.Equal(t, fmt.Sprint(heading, " ", line), "\t"+outcome(heading, reply), lines[i+1])
+		all = append(all, r)
+	}
+	return all
+}
+
+// checkReplies compares what the answers of a file mean with the outcomes.
+func checkReplies(t *testing.T, file string, outcome func(heading []string, reply string) string) {
+	t.Helper()
+	for _, r := range repliesOf(t, file) {
+		testkit.Equal(t, fmt.Sprint(r.heading, " ", r.reply), outcome(r.heading, r.reply), r.want)
 	}
 }
 

@@ -46,10 +46,7 @@ func callbackOutcome(t *testing.T, kind, query, body string) string {
 	if c.Task != "" {
 		text += ", task " + c.Task
 	}
-	if agent := agentOf(c.Solution); agent != "" {
-		text += ", by " + agent
-	}
-	return text
+	return text + besides(c.Solution)
 }
 
 // ReadCallback reads the solutions of each type, in all forms in which services send them, and refusals. In the file a

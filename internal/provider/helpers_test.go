@@ -166,8 +166,6 @@ func pollOne(t *testing.T, c *Client) error {
 	return err
 }
 
-func agentOf(s Solution) string { return s.Extra.Members()["userAgent"] }
-
 // reply is an answer of a service in a file of testdata.
 type reply struct {
 	heading     []string // words of the last line that begins with #
@@ -208,17 +206,25 @@ func checkReplies(t *testing.T, file string, outcome func(heading []string, repl
 	}
 }
 
-// outcomeOf describes the result of a poll.
+// outcomeOf describes the result of a poll, with all texts of a solution that are passed on.
 func outcomeOf(kind captcha.Type, s Solution, err error) string {
 	if err != nil {
 		return resultWord("", err)
 	}
-	text := "token " + s.Token
-	if agent := agentOf(s); agent != "" {
-		text += ", by " + agent
-	}
+	text := "token " + s.Token + besides(s)
 	if values := captcha.Named(kind, s.Token); values != nil {
 		text += fmt.Sprint(", with ", values)
+	}
+	return text
+}
+
+// besides describes what a solution has besides its token.
+func besides(s Solution) (text string) {
+	if s.Extra != "" {
+		text = ", and " + string(s.Extra)
+	}
+	if !s.Expires.IsZero() {
+		text += fmt.Sprint(", until ", s.Expires.UnixMilli())
 	}
 	return text
 }

@@ -78,7 +78,7 @@ func buyEveryKind(t *testing.T, waiting, c *Client, service *simulatedtest.Servi
 			time.Sleep(time.Millisecond)
 			solution, err = c.Poll(ctx, task, id)
 		}
-		if err != nil || agentOf(solution) == "" {
+		if err != nil || solution.Extra.Members()["userAgent"] == "" {
 			t.Fatalf("%+v: %+v, %v", id, solution, err)
 		}
 		sale := service.Sold()[i]

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
@@ -82,53 +81,6 @@ func TestFieldsOfEachType(t *testing.T) {
 	want, err := os.ReadFile("testdata/requests.txt")
 	testkit.NoError(t, err)
 	testkit.Equal(t, "the requests", text.String(), string(want))
-}
-
-// All texts of a solution except the token are passed on, in both protocols. The service may say when the token
-// expires.
-func TestSolutionsTravelWhole(t *testing.T) {
-	soon := time.Now().Add(time.Minute).UnixMilli()
-	for _, row := range []struct {
-		api          targets.Protocol
-		reply, extra string
-	}{
-		{targets.ProtocolInPHP, `{"status":1,"request":"P1_x","useragent":"U","respKey":"E0|y","price":"0.1","n":7,"none":""}`, `{"respKey":"E0\u007cy","userAgent":"U"}`},
-		{targets.ProtocolInPHP, "OK|P1_x", ""},
-		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"token":"P1_x","gRecaptchaResponse":"P1_x","respKey":"E0","bad":"a\u0000","o":{}}}`, `{"respKey":"E0"}`},
-		{targets.ProtocolCreateTask, fmt.Sprintf(`{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":%d}}`, soon), ""},
-		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":1e19}}`, ""},
-		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":-5,"né":"ü"}}`, `{"né":"ü"}`},
-	} {
-		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Service: twoCaptcha})
-		says(http.StatusOK, row.reply)
-		s, err := c.Poll(t.Context(), "1", captcha.Identity{Type: captcha.HCaptcha})
-		if err != nil || s.Token != "P1_x" || string(s.Extra) != row.extra {
-			t.Errorf("%s has %q, %v", row.reply, s.Extra, err)
-		}
-		if says := strings.Contains(row.reply, fmt.Sprint(soon)); says != (s.Expires.UnixMilli() == soon) || !says && !s.Expires.IsZero() {
-			t.Errorf("%s expires at %v", row.reply, s.Expires)
-		}
-	}
-}
-
-// A callback has the same texts, wherever a service puts them.
-func TestSolutionsOfCallbacksTravelWhole(t *testing.T) {
-	for _, row := range []struct{ query, body, extra string }{
-		{"id=5&code=tok&useragent=U&respKey=R", "", `{"respKey":"R","userAgent":"U"}`},
-		{"", `{"id":5,"code":"tok","userAgent":"U","respKey":"R"}`, `{"respKey":"R","userAgent":"U"}`},
-		{"", `{"taskId":5,"status":"ready","userAgent":"U","solution":{"gRecaptchaResponse":"tok","respKey":"R","expireTime":1900000000000}}`, `{"respKey":"R","userAgent":"U"}`},
-		{"id=5&code=tok", "", ""},
-	} {
-		query, err := url.ParseQuery(row.query)
-		testkit.NoError(t, err)
-		c, err := ReadCallback(query, []byte(row.body))
-		if err != nil || c.Solution.Token != "tok" || string(c.Solution.Extra) != row.extra {
-			t.Errorf("%s%s has %q, %v", row.query, row.body, c.Solution.Extra, err)
-		}
-		if says := strings.Contains(row.body, "expireTime"); says == c.Solution.Expires.IsZero() {
-			t.Errorf("%s expires at %v", row.body, c.Solution.Expires)
-		}
-	}
 }
 
 // After a submit, neither the client nor its open connection refers to the picture in any form.

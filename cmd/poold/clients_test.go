@@ -160,9 +160,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 		t.Error("what cannot be solved was")
 	}
 	p.balance()
-	if strings.Contains(p.Output.String(), clientKey) {
-		t.Error("the log shows a key that came in a query")
-	}
+	testkit.Equal(t, "the log shows a key that came in a query", strings.Contains(p.Output.String(), clientKey), false)
 }
 
 // The daemon is killed at four points: between submit and poll, when the poll takes the token, when

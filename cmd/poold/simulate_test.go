@@ -45,9 +45,8 @@ func TestSimulateTarget(t *testing.T) {
 	if got["requests"] != 6 || got["hits"] < 2 || got["bought"] < 10 { // two tokens are ready for a thousand seconds
 		t.Errorf("%v", got)
 	}
-	if _, again, _ := simulateWith(t, args...); again != out {
-		t.Error("the second run differs")
-	}
+	_, again, _ := simulateWith(t, args...)
+	testkit.Equal(t, "the second run", again, out)
 	if _, seed, _ := simulateWith(t, append(args, "--seed", "2")...); seed == out {
 		t.Error("another seed changes nothing")
 	}
@@ -69,9 +68,7 @@ func TestSimulateCompare(t *testing.T) {
 		t.Errorf("got:\n%s", out)
 	}
 	lines := strings.Split(out, "\n")
-	if !strings.HasSuffix(lines[0], " spent/day") {
-		t.Errorf("the header is %q", lines[0])
-	}
+	testkit.Equal(t, "the header ends in the spend: "+lines[0], strings.HasSuffix(lines[0], " spent/day"), true)
 	_, out, _ = simulateWith(t, append(args, "--json")...)
 	var all struct{ Runs []simulate.Row }
 	testkit.NoError(t, json.Unmarshal([]byte(out), &all))
@@ -136,7 +133,5 @@ func TestSimulatedMoney(t *testing.T) {
 		t.Errorf("no line %q in\n%s", line, text)
 	}
 	_, text, _ = simulateWith(t, args...)
-	if strings.Contains(text, "spent") {
-		t.Errorf("money without a price:\n%s", text)
-	}
+	testkit.Equal(t, "money without a price: "+text, strings.Contains(text, "spent"), false)
 }

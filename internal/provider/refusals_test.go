@@ -80,9 +80,7 @@ func checkBound(t *testing.T, api targets.Protocol, profile, name string, fault 
 					return // the target gets no slot, because the provider is busy
 				}
 				made := f.submitTimes("site-a")
-				if len(made) == 0 {
-					t.Fatal("nothing was submitted")
-				}
+				testkit.AtLeast(t, "submits", len(made), 1)
 				for i := 3; i < len(made); i++ {
 					in := 0
 					for _, at := range made[i:] {

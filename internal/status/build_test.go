@@ -53,9 +53,7 @@ func TestReadersShareADocument(t *testing.T) {
 			reader.Go(read)
 			synctest.Wait()
 			c.Stopping()
-			if c.Build(t.Context()).Ready {
-				t.Error("the change is not shown")
-			}
+			testkit.Equal(t, "ready after the change", c.Build(t.Context()).Ready, false)
 			reader.Wait()
 		})
 		takes = time.Second
@@ -99,9 +97,7 @@ func TestLastKnownFiguresStay(t *testing.T) {
 				c.Changed()
 				began := time.Now()
 				d := c.Build(t.Context())
-				if took := time.Since(began); took > redisdb.CallTimeout {
-					t.Errorf("%s, %s: it took %s", name, what, took)
-				}
+				testkit.AtMost(t, name+", "+what+": time", time.Since(began), redisdb.CallTimeout)
 				last := d.Targets[len(set.Targets)-1]
 				if last.Fresh != len(set.Targets)-1 || d.Budget.Used != 3 || d.Solve.Requests != 3 || d.Dedup.Requests != 3 ||
 					d.History.Waiting != 5 {

@@ -228,6 +228,9 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 			probe = i
 		}
 	}
+	if s.Probe && len(up) > 0 {
+		probe = -1
+	}
 	if probe >= 0 {
 		candidates[probe].tried = now // not by Next, which is on Redis' clock; if another replica probed, place refuses
 	}

@@ -436,6 +436,11 @@ func TestChoice(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(60 * time.Second)
+		s.Probe = true
+		if err := one.buy(s); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
+			t.Errorf("the try of a failing identity went to a provider that is down: %v", err)
+		}
+		s.Probe = false
 		one.mustBuy(s)
 		testkit.Equal(t, "with a probe", counts(), "2 1")
 		testkit.Equal(t, "chosen as", one.ended[len(one.ended)-1].Choice, "probe")

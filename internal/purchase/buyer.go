@@ -71,6 +71,7 @@ type Spec struct {
 	Image         []byte   // bytes of a picture; the order is unpooled
 	Policy        string   // how the provider is chosen: ordered, cheapest or best
 	Urgent        bool     // a caller waits for the order
+	Probe         bool     // the identity's orders failed: its one try does not also try a provider that is down
 	Avoid         []string // providers that get the order only if no other can; not with the policy ordered
 }
 

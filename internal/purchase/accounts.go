@@ -343,7 +343,11 @@ func stateOf(p Provider, brake pool.Brake) provider.State {
 	switch brake.Kind {
 	case string(pool.Busy), string(pool.Refused):
 		s.Kind = provider.StateBusy
+		if time.Until(brake.Next) <= 0 { // the next order finds out
+			return provider.State{Kind: provider.StateOK, Balance: s.Balance}
+		}
 	case pool.BrakeAccount:
+		s.Balance = nil // it is of before the fault
 		s.Code, _, _ = strings.Cut(brake.Reason, ": ")
 		if strings.HasPrefix(brake.Reason, "ERROR: ") { // 2captcha's codes of bans, such as ERROR: 1001
 			s.Code = brake.Reason[:min(len(brake.Reason), len("ERROR: 1001"))]
@@ -438,7 +442,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	switch {
 	case outage && !c.poll && known.Kind == pool.BrakePolls: // the trial stays a poll
 	case outage:
-		every := outageEvery
+		every := max(outageEvery, fault.Delay)
 		if _, interval := a.Pace(""); c.poll {
 			every = max(every, 2*interval) // so that a poll in flight is the trial, not an order
 		}
@@ -543,7 +547,7 @@ func (b *Buyer) announce(a *account, before, now pool.Brake, all bool) {
 		return
 	}
 	state, log := stateOf(a, now), b.c.Log.Warn
-	if now.Kind == pool.BrakeAccount { // an operator must act
+	if now.Kind == pool.BrakeAccount || all { // an operator must act
 		log = b.c.Log.Error
 	}
 	if is {

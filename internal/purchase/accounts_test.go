@@ -382,7 +382,9 @@ func TestOutages(t *testing.T) {
 	})
 	bubble(t, "of submits that the service's front refuses", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.submit = func(int, provider.Request) (string, error) { return "", fails(provider.Capacity, "http_503") }
+		f.submit = func(int, provider.Request) (string, error) {
+			return "", &provider.Error{Class: provider.Capacity, Code: "http_503", Delay: 5 * second}
+		}
 		one, two := w.replica("r1", f.entry()), w.replica("r2", f.entry())
 		for range 10 { // the pauses of a busy service grow, so that two replicas make few calls
 			_ = one.buy(spec())

@@ -32,7 +32,7 @@ const mostLines = 5
 const BalanceLow = 5
 
 // DataLost says what the loss of Redis' data means.
-const DataLost = ": ready tokens, orders in flight, pauses, today's budgets and a history in Redis are gone; " +
+const DataLost = ": ready tokens, orders in flight, pauses, what budgets counted (this month, too) and a history in Redis are gone; " +
 	"pause again what was paused, and see whether Redis keeps an append-only file"
 
 // toldFor is how long the status says that Redis lost its data.
@@ -201,7 +201,8 @@ func (d *Document) announceTargets() {
 	}
 	for _, u := range d.Budgets {
 		if key, is := strings.CutPrefix(u.Scope, pool.ScopeKey); is && u.Used >= u.Limit {
-			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens; raise it in the file, or wait")
+			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens until the "+
+				strings.TrimPrefix(u.Window, "money_")+" ends; raise it in the file, or wait")
 		}
 	}
 	if more := len(first) - mostLines; more > 0 {

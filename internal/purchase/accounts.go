@@ -494,6 +494,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 	}
 	var stuck []string
 	all := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !isDown(other) })
+	none := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !other.Brakes() })
 	for i, a := range listed {
 		as.mu.Lock()
 		before, now := a.brake, brakes[i]
@@ -509,7 +510,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 			a.slowPolls = false
 		}
 		as.mu.Unlock()
-		b.announce(a, before, now, all)
+		b.announce(a, before, now, none)
 		if isStuck(now) && !all { // else no order could replace those that are stuck
 			stuck = append(stuck, a.Name())
 		}
@@ -539,15 +540,15 @@ func isStuck(brake pool.Brake) bool {
 	return brake.Brakes() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeAccount && !isEmpty(brake))
 }
 
-// announce logs that a provider went down or up, or that its account has a fault besides. The argument all reports whether all of them are
-// down.
-func (b *Buyer) announce(a *account, before, now pool.Brake, all bool) {
+// announce logs that a provider went down or up, or that its account has a fault besides. The argument none reports
+// whether no provider takes orders.
+func (b *Buyer) announce(a *account, before, now pool.Brake, none bool) {
 	is := isDown(now)
 	if is == isDown(before) && (now.Kind != pool.BrakeAccount || now.Kind == before.Kind) {
 		return
 	}
 	state, log := stateOf(a, now), b.c.Log.Warn
-	if now.Kind == pool.BrakeAccount || all { // an operator must act
+	if now.Kind == pool.BrakeAccount || none { // an operator must act
 		log = b.c.Log.Error
 	}
 	if is {
@@ -558,7 +559,7 @@ func (b *Buyer) announce(a *account, before, now pool.Brake, all bool) {
 		b.c.Log.Info("a provider is up again", "provider", a.Name(), "took", time.Since(before.Since).Round(time.Second))
 	}
 	if b.c.ProviderChanged != nil {
-		b.c.ProviderChanged(a.Name(), is, state, all)
+		b.c.ProviderChanged(a.Name(), is, state, none)
 	}
 }
 

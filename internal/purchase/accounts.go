@@ -343,7 +343,7 @@ func stateOf(p Provider, brake pool.Brake) provider.State {
 	switch brake.Kind {
 	case string(pool.Busy), string(pool.Refused):
 		s.Kind = provider.StateBusy
-		if time.Until(brake.Next) <= 0 { // the next order finds out
+		if time.Since(brake.Next) > outageEvery { // no order tried it lately
 			return provider.State{Kind: provider.StateOK, Balance: s.Balance}
 		}
 	case pool.BrakeAccount:

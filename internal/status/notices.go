@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
@@ -131,6 +132,10 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
 	}
 	_, _, all := outage(providers)
+	others := "the other providers get its orders"
+	if !slices.ContainsFunc(providers, func(p purchase.Status) bool { return p.State.Kind == provider.StateOK }) {
+		others = "no other provider takes orders now"
+	}
 	for _, p := range providers {
 		if s := p.State; !s.Kind.Usable() {
 			cause := p.State.Sentence(p.Name)
@@ -138,7 +143,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			if all {
 				alarm(s.Since, cause, "nothing is bought", action)
 			} else {
-				note(banner(s.Since, at, cause+": the other providers get its orders", action))
+				note(banner(s.Since, at, cause+": "+others, action))
 			}
 		}
 		if b := p.State.Balance; b != nil && *b < BalanceLow && p.State.Kind.Usable() {

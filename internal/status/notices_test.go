@@ -53,7 +53,10 @@ func TestAlarmsAndNotices(t *testing.T) {
 			key + "nothing is bought; put the right key into pools.yaml",
 			"Provider other is down (no proper answer: timeout): nothing is bought; poold tries it again when an order needs it, and at once after `poold probe other`",
 		}},
-		"one of two": {providers: []purchase.Status{refuses, busy}, notices: []string{key + "the other providers get its orders; put"}},
+		"one of two": {providers: []purchase.Status{refuses, {State: provider.State{Kind: provider.StateOK}}},
+			notices: []string{key + "the other providers get its orders; put"}},
+		"one of two, and the other is busy": {providers: []purchase.Status{refuses, busy},
+			notices: []string{key + "no other provider takes orders now; put"}},
 		"no callbacks": {providers: []purchase.Status{{Name: "fourth", State: busy.State, Silent: true}},
 			notices: []string{"No callbacks arrived for the last tasks of provider fourth"}},
 

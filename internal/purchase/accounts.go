@@ -500,6 +500,8 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 		before, now := a.brake, brakes[i]
 		if a.inherited = a.inherited && !now.Brakes(); a.inherited {
 			now = before
+		} else if isDown(before) && isDown(now) && before.Since.Before(now.Since) {
+			now.Since = before.Since // the new key is wrong, too
 		}
 		if a.brake = now; !before.Brakes() && now.Brakes() {
 			a.tried = time.Now()

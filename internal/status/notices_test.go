@@ -46,7 +46,8 @@ func TestAlarmsAndNotices(t *testing.T) {
 		{name: "settings", health: redisdb.Health{Notices: []string{"maxmemory-policy is allkeys-lru"}}},
 		{name: "no provider", providers: []purchase.Status{}},
 		{name: "all down", providers: []purchase.Status{refuses, silent}},
-		{name: "one of two", providers: []purchase.Status{refuses, busy}},
+		{name: "one of two", providers: []purchase.Status{refuses, {State: provider.State{Kind: provider.StateOK}}}},
+		{name: "one of two, and the other is busy", providers: []purchase.Status{refuses, busy}},
 		{name: "no callbacks", providers: []purchase.Status{{Name: "fourth", State: busy.State, Silent: true}}},
 		{name: "targets", targets: []Target{
 			{Name: "a", State: "budget", Reason: "the overall budget is used up"},

@@ -55,12 +55,8 @@ func (d *daemon) noteProvider(name string, down bool, state provider.State, none
 		e.Text = "Provider " + name + " works again, after " + time.Since(state.Since).Round(time.Second).String() + "."
 	}
 	if down {
-		remedy, consequence := cmp.Or(state.Remedy, "poold tries it again by itself"), "the other providers get its orders"
-		if none {
-			consequence = "no provider takes orders now, and nothing is bought"
-		}
 		e.Kind, e.State = events.ProviderDown, "down "+state.Code
-		e.Text = "P" + state.Sentence(name)[1:] + ": " + consequence + "; " + remedy + "."
+		e.Text = "P" + state.Notice(name, none)[1:] + "."
 	}
 	d.noteChange("provider", e)
 }
@@ -143,7 +139,7 @@ func (d *daemon) noteBalance(provider string, balance float64) {
 
 // noteRefused adds an event: a service rejects the parameters of a target, or takes its orders again.
 func (d *daemon) noteRefused(target, reason string, is bool) {
-	text := "The service refuses target " + target + ": " + reason + ": nothing is bought for it; compare sitekey and page with the page, " +
+	text := "The service refuses target " + target + ": " + reason + ": nothing is bought for it; check its sitekey and pageurl on the site, " +
 		"correct the file, or `poold resume " + target + "` if the service erred."
 	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: "refused", Lasts: events.Kept}
 	if !is {

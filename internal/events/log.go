@@ -26,7 +26,7 @@ var add = redisdb.NewScript(`
 local last = redis.call('LINDEX', KEYS[1], 0)
 if ARGV[2] ~= '' then
   local was = redis.call('GET', KEYS[2])
-  if was == ARGV[2] or was == ARGV[10] then return 0 end
+  if was == ARGV[2] or was == ARGV[9] then return 0 end
   redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[6])
   if not was and ARGV[8] == '1' then return 0 end
 end

@@ -104,3 +104,12 @@ type State struct {
 func (s State) Sentence(provider string) string {
 	return "provider " + provider + " " + cmp.Or(s.Fault, "is down") + " (" + s.Reason + ")"
 }
+
+// Notice is the Sentence with what follows and what to do; none = no provider takes orders now.
+func (s State) Notice(provider string, none bool) string {
+	consequence := "the other providers get its orders"
+	if none {
+		consequence = "no provider takes orders now, and nothing is bought"
+	}
+	return s.Sentence(provider) + ": " + consequence + "; " + cmp.Or(s.Remedy, "poold tries it again by itself")
+}

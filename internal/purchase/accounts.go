@@ -347,7 +347,9 @@ func stateOf(p Provider, brake pool.Brake) provider.State {
 			return provider.State{Kind: provider.StateOK, Balance: s.Balance}
 		}
 	case pool.BrakeAccount:
-		s.Balance = nil // it is of before the fault
+		if !isEmpty(brake) {
+			s.Balance = nil // nobody reads it during the fault
+		}
 		s.Code, _, _ = strings.Cut(brake.Reason, ": ")
 		if strings.HasPrefix(brake.Reason, "ERROR: ") { // 2captcha's codes of bans, such as ERROR: 1001
 			s.Code = brake.Reason[:min(len(brake.Reason), len("ERROR: 1001"))]
@@ -511,6 +513,9 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 		if before.Brakes() && !now.Brakes() {
 			a.slowPolls = false
 		}
+		if isDown(before) != isDown(now) {
+			a.refreshed = time.Time{} // the balance may have changed
+		}
 		as.mu.Unlock()
 		b.announce(a, before, now, none)
 		if isStuck(now) && !all { // else no order could replace those that are stuck
@@ -554,8 +559,8 @@ func (b *Buyer) announce(a *account, before, now pool.Brake, none bool) {
 		log = b.c.Log.Error
 	}
 	if is {
-		reason := state.Sentence(a.Name()) + "; " + cmp.Or(state.Remedy, "it is tried again")
-		log("a provider is down", "provider", a.Name(), "reason", reason, "retry_at", now.Next.UTC().Truncate(time.Second))
+		log("a provider is down", "provider", a.Name(), "reason", state.Notice(a.Name(), none), "from", now.Since.Truncate(time.Second),
+			"retry_at", now.Next.UTC().Truncate(time.Second))
 	} else {
 		state.Since = before.Since
 		b.c.Log.Info("a provider is up again", "provider", a.Name(), "took", time.Since(before.Since).Round(time.Second))

@@ -200,7 +200,7 @@ func (d *Document) announceTargets() {
 		text += ": " + t.Reason
 		action := "raise the budget in the file, or wait"
 		if t.State == refill.Refused {
-			action = "compare sitekey and page with the page, and correct the file"
+			action = "check its sitekey and pageurl on the site, and correct the file"
 		}
 		d.Alarms = append(d.Alarms, banner(since, d.at, text, action))
 	}

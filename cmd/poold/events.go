@@ -68,8 +68,8 @@ func (d *daemon) noteProvider(name string, down bool, state provider.State, all 
 // noteUsedUp adds an event: a budget refused an order or a take. It is added once, until the budget has room again or
 // another limit.
 func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
-	u := status.ReadUse(spent)
-	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: u.UsedUp(), Lasts: events.Kept}
+	limit, window := limitOf(spent)
+	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: "used up: " + limit, Lasts: events.Kept}
 	consequence := ": nothing is bought on it; "
 	isKey := strings.HasPrefix(scope, pool.ScopeKey)
 	switch {
@@ -80,7 +80,7 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	}
 	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), spent)
 	e.Text = "T" + text[1:] + consequence + pool.RoomAgain(opens) + ", or at once if you raise it in the file."
-	if d.noteChange("budget "+u.Window, e) && isKey {
+	if d.noteChange("budget "+window, e) && isKey {
 		d.log.Warn("the budget of a key is used up", "key", scope, "reason", e.Text)
 	}
 }
@@ -91,31 +91,39 @@ func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (u
 	uses = doc.BudgetUses()
 	for _, was := range before {
 		if !slices.ContainsFunc(uses, func(u status.BudgetUse) bool { return u.Scope == was.Scope && u.Window == was.Window }) {
-			d.noteBudget(was, events.BudgetOK, "is no longer limited.")
+			d.noteBudget(was, was.Text(doc.Currency), events.BudgetOK, "is no longer limited.")
 		}
 	}
 	for _, u := range uses {
-		used := u.Text(doc.Currency) + " are used"
+		use := u.Text(doc.Currency)
 		switch share := u.Used / u.Limit; {
 		case share < 0.75:
-			d.noteBudget(u, events.BudgetOK, "has room: "+used+".")
+			d.noteBudget(u, use, events.BudgetOK, "has room: "+use+" are used.")
 		case share >= 0.8 && share < 1:
-			d.noteBudget(u, events.BudgetNear, "is nearly used up: "+used+"; raise it in the file if that is wanted.")
+			d.noteBudget(u, use, events.BudgetNear, "is nearly used up: "+use+" are used; raise it in the file if that is wanted.")
 		}
 	}
 	return uses
 }
 
-func (d *daemon) noteBudget(u status.BudgetUse, kind events.Kind, is string) {
+func (d *daemon) noteBudget(u status.BudgetUse, use string, kind events.Kind, is string) {
+	limit, window := limitOf(use)
 	e := events.Event{Kind: kind, Subject: u.Scope, State: string(kind), Lasts: events.Kept}
 	if target, found := strings.CutPrefix(u.Scope, status.OfTarget); found {
 		e.Subject, e.Target = target, target
 	}
 	if kind == events.BudgetNear {
-		e.Unless = u.UsedUp()
+		e.Unless = "used up: " + limit
 	}
 	e.Text = "The budget of " + strings.Replace(u.Scope, ":", " ", 1) + " " + is
-	d.noteChange("budget "+u.Window, e)
+	d.noteChange("budget "+window, e)
+}
+
+// limitOf returns the limit and the window in the use of a budget, as in "2 of 5 solves in the last 24 hours".
+func limitOf(use string) (limit, window string) {
+	_, rest, _ := strings.Cut(use, " of ")
+	limit, window, _ = strings.Cut(rest, " ")
+	return limit, window
 }
 
 // watch reads the status now and then: for events about budgets, and so that it has recent figures when Redis goes away.

@@ -173,7 +173,7 @@ func (s *Server) balance(c *Context) (float64, error) {
 	now := s.Status.Build(c.Ctx())
 	switch budget := now.Budget; {
 	case budget != nil:
-		return float64(max(0, budget.Limit-budget.Used)), nil
+		return max(0, budget.Limit-budget.Used), nil
 	case c.Access.Set.Budget.PerDay > 0: // the budget has not been read yet
 		return 0, compat.StoreDown
 	}

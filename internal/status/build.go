@@ -43,8 +43,6 @@ const (
 	unknownLead = 15 * time.Second
 	// fewReports is the minimum number of reports for the mark markRejected.
 	fewReports = 5
-	// timestamp is the layout of times in the API: RFC 3339 in UTC, to the millisecond.
-	timestamp = "2006-01-02T15:04:05.000Z"
 )
 
 // Pool reads what all replicas share; *pool.Pool implements it.
@@ -208,7 +206,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 		DeadLetters: c.Buyer.DeadLetterCount(),
 		Config:      configOf(c.File.Status(), set),
 		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
-		Budget:      usage(totals.Spent[pool.ScopeOverall].Day, set.Budget.PerDay),
+		Budget:      usage(float64(totals.Spent[pool.ScopeOverall].Day), float64(set.Budget.PerDay)),
 		Budgets:     []BudgetUse{},
 		Dedup:       dedupOf(totals.Savings, c.notNow(totalsErr)),
 		Targets:     make([]Target, len(stocks)),
@@ -476,23 +474,19 @@ func providersOf(states []purchase.Status, rows []choice.Row, set *targets.Set) 
 }
 
 // usage returns the use of a budget; nil if the budget has no limit.
-func usage(used, limit int) *Usage {
+func usage(used, limit float64) *Usage {
 	if limit <= 0 {
 		return nil
 	}
-	return &Usage{Used: used, Limit: limit}
+	return &Usage{used, limit}
 }
 
 // budgetOf returns the use of the budgets of a scope.
 func budgetOf(limits pool.Budget, s pool.Spending) Budget {
-	money := func(used, limit int64) *MoneyUsage {
-		if limit == 0 {
-			return nil
-		}
-		return &MoneyUsage{Money(1000 * used), Money(1000 * limit)}
-	}
+	money := func(micros, limit int64) *Usage { return usage(float64(micros)/1e6, float64(limit)/1e6) }
 	return Budget{
-		Hour: usage(s.Hour, limits.PerHour), Day: usage(s.Day, limits.PerDay),
+		Hour:     usage(float64(s.Hour), float64(limits.PerHour)),
+		Day:      usage(float64(s.Day), float64(limits.PerDay)),
 		MoneyDay: money(s.MoneyDay, limits.MicrosPerDay), MoneyMonth: money(s.MoneyMonth, limits.MicrosPerMonth),
 	}
 }
@@ -529,12 +523,7 @@ func sumPeriods(periods []pool.Period) (sum Counts, hitRate float64, list []Targ
 }
 
 // stamp formats a time. For the zero time the result is "".
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(timestamp)
-}
+func stamp(t time.Time) string { return history.Time{Time: t}.String() }
 
 // known returns a figure that may be unknown; nil = it is.
 func known(is bool, figure float64) *float64 {

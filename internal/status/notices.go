@@ -186,7 +186,7 @@ func (d *Document) announceTargets() {
 		}
 	}
 	for _, t := range first[:min(len(first), mostLines)] {
-		since, _ := time.Parse(timestamp, t.Since) // zero if it is unknown
+		since, _ := time.Parse(time.RFC3339, t.Since) // zero if it is unknown
 		who := names[t.Reason]
 		text := "no new tokens for " + strings.Join(who[:min(len(who), mostLines)], ", ")
 		if len(who) > mostLines {

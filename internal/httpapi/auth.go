@@ -123,13 +123,9 @@ func (s *Server) find(c *Context, name string) (*targets.Target, error) {
 	if t := c.Access.Targets[name]; t != nil {
 		return t, nil
 	}
-	named := "of this name"
-	if targets.IsName(name) {
-		named = name
-	}
-	detail := "the configuration file has no target " + named
+	detail := "the configuration file has no target of this name"
 	if !s.Config.Status().OK {
-		detail = "the file was refused when it was read last (`poold check` says why), and the one in use has no target " + named
+		detail = "the file was refused when it was read last (`poold check` says why), and the one in use has no target of this name"
 	}
 	if near := targets.Nearest(name, c.usable()); near != "" {
 		detail += ": did you mean " + near + "?"

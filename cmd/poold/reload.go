@@ -30,9 +30,6 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 
 // reapply applies the Set of a reload.
 func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
-	if set.Simulated() && !d.file.Current().Simulated() {
-		d.log.Warn(simulatedNow)
-	}
 	d.openLetters(set)
 	d.apply(ctx, set)
 }

@@ -59,12 +59,6 @@ func (at *place) warn(format string, args ...any) {
 	at.r.warnings = append(at.r.warnings, at.remark(format, args))
 }
 
-// warnOfDemo reports a reason why the daemon buys only simulated tokens.
-func (at *place) warnOfDemo(format string, args ...any) {
-	at.warn(format, args...)
-	at.r.warnings[len(at.r.warnings)-1].demo = true
-}
-
 func (at *place) remark(format string, args []any) Problem {
 	text := strings.TrimPrefix(at.path+": ", ": ") + fmt.Sprintf(format, args...)
 	return Problem{File: at.r.file, Line: at.line, Text: text, column: at.column}

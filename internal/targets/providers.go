@@ -176,12 +176,12 @@ func (s *Set) checkProviders(at *place) {
 			item.at("protocol").fail("a simulated provider must be the only one listed, or its worthless tokens would mix with real ones: remove this entry")
 		case p.Protocol == ProtocolSimulated:
 			usable = []Provider{p}
-			item.warnOfDemo("tokens are simulated; no site accepts them")
+			item.warn("tokens are simulated; no site accepts them")
 		case p.Key != "":
 			usable = append(usable, p)
 		case item.ok("protocol", "key"):
 			key.path = item.path
-			key.warnOfDemo("the key is empty, so this provider is left out%s", toSet(key.names))
+			key.warn("the key is empty, so this provider is left out%s", toSet(key.names))
 			unset = append(unset, key.names...)
 		}
 	}
@@ -191,7 +191,7 @@ func (s *Set) checkProviders(at *place) {
 		usable = make([]Provider, 1)
 		usable[0].preset()
 		usable[0].Name, usable[0].Protocol = "simulated", ProtocolSimulated
-		at.warnOfDemo("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
+		at.warn("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
 	default:
 		at.fail("none can be used, and with redis.url other than embedded no provider is simulated by default%s",
 			cmp.Or(toSet(unset), ": give one of them a key"))

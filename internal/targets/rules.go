@@ -186,8 +186,7 @@ type Problem struct {
 	Line int    // the line of the problem; 0 = no line, for example in a request or an unreadable file
 	Text string // "key path: rule and remedy"; contains no secret and no value of the environment
 
-	column int  // the column of the key, which orders problems of one line
-	demo   bool // whether this warning only explains why Set.Demo is true
+	column int // the column of the key, which orders problems of one line
 }
 
 // String formats the problem as "FILE:LINE: text". It omits unknown parts.
@@ -228,18 +227,6 @@ type Status struct {
 	LoadedAt time.Time // time at which the Set in use was read; zero before the first Set
 	OK       bool      // whether the last attempt found a valid file
 	Problems []Problem // problems of the last attempt; if OK is true, the changes that need a restart
-}
-
-// NewWarnings returns the warnings of s that the previous Set lacks; the previous Set may be nil.
-// If s is a demo, NewWarnings omits the warnings that only explain why s is a demo.
-func (s *Set) NewWarnings(old *Set) (all []Problem) {
-	for _, w := range s.Warnings {
-		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })
-		if !known && (!w.demo || !s.Demo()) {
-			all = append(all, w)
-		}
-	}
-	return all
 }
 
 // quote shortens and quotes a literal value of the file. It escapes control characters, because

@@ -126,7 +126,7 @@ func (k *Key) hash(at *place) {
 	case k.Bearer == "" && k.Hash == "":
 		empty := *given
 		empty.path = at.path
-		empty.warnOfDemo("the key is empty, so this entry is left out%s", toSet(given.names))
+		empty.warn("the key is empty, so this entry is left out%s", toSet(given.names))
 	case at.has("key_sha256"):
 		sum, err := hex.DecodeString(k.Hash.Reveal())
 		copy(k.SHA256[:], sum)

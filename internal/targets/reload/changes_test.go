@@ -58,12 +58,13 @@ func TestReloadLogsItsChanges(t *testing.T) {
 	}
 }
 
-// A demo does not log the warnings that only explain why it is a demo. Other files log these warnings.
-func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
+// Load logs the warnings of the file.
+func TestLoadLogsWarnings(t *testing.T) {
 	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
 	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
 	for text, want := range map[string]int{
-		keyless + list: 1, // warning about the lifetime
+		// warnings about the lifetime, the key, the omitted provider and the simulated one
+		keyless + list: 4,
 		// warnings about both omitted providers and about the embedded Redis
 		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list: 4,
 		// warning about simulated tokens in a real Redis

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,7 +87,7 @@ func (f *File) Load() (*targets.Set, error) {
 		return nil, err
 	}
 	f.used = f.tried
-	f.warn(set, nil)
+	f.warn(set, new(targets.Set))
 	f.good = targets.Status{LoadedAt: time.Now(), OK: true}
 	f.publish(set, f.good)
 	return set, nil
@@ -201,8 +202,10 @@ func (f *File) publish(set *targets.Set, status targets.Status) { f.state.Store(
 
 // warn logs the warnings of the new Set that the old Set lacks.
 func (f *File) warn(set, old *targets.Set) {
-	for _, w := range set.NewWarnings(old) {
-		f.log.Warn("unusual configuration", "err", w.String())
+	for _, w := range set.Warnings {
+		if !slices.ContainsFunc(old.Warnings, func(o targets.Problem) bool { return o.Text == w.Text }) {
+			f.log.Warn("unusual configuration", "err", w.String())
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"internal/events":     {"internal/backoff", "internal/redisdb"},
 	"internal/history": {"internal/backoff", "internal/captcha", "internal/panics", "internal/pool",
 		"internal/purchase", "internal/redisdb"},
-	"internal/history/dynamostore": {"internal/backoff", "internal/history"},
+	"internal/history/dynamostore": {"internal/backoff", "internal/history", "internal/targets"},
 	"internal/history/dynamotest":  {"internal/testkit"},
 	"internal/history/historytest": {"internal/captcha", "internal/history"},
 	"internal/history/pgstore":     {"internal/history", "internal/postgres"},

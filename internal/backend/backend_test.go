@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"poold/internal/backend"
-	"poold/internal/history/dynamostore"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/targets"
@@ -27,8 +26,6 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 			Keep: time.Hour, Audit: time.Minute,
 		},
 	}
-	table := dynamostore.Options{Table: "T", Endpoint: "http://e", Region: "r", Keep: time.Hour, KeepAudit: time.Minute}
-	testkit.Equal(t, "table", backend.TableOptions(set.History), table)
 	keys := func() (list []string) {
 		stores, err := backend.Stores(t.Context(), set, slog.New(slog.DiscardHandler))
 		for _, s := range stores {

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -94,28 +93,4 @@ func compare(ctx context.Context, base policy.Simulation, p price) ([]Row, error
 		}
 	}
 	return rows, nil
-}
-
-// verdict compares the adaptive policy at the target's own miss cost with the least fixed depth of as many hits, or with
-// the deepest one.
-func verdict(rows []Row, own float64) string {
-	var adaptive, fixed Row
-	for _, r := range rows {
-		if r.MissCost == own {
-			adaptive = r
-		}
-	}
-	for _, r := range rows {
-		if r.MissCost == 0 && (fixed.Depth == 0 || fixed.HitRate < adaptive.HitRate) {
-			fixed = r
-		}
-	}
-	price := func(r Row) string {
-		if r.Money != nil {
-			return r.text(r.PerDay) + " a day"
-		}
-		return fmt.Sprintf("%.0f tokens a day", r.BoughtADay)
-	}
-	return fmt.Sprintf("With miss_cost %g, %.1f %% of the requests find a token at once, for %s; a fixed depth of %d reaches %.1f %%, for %s.",
-		own, 100*adaptive.HitRate, price(adaptive), fixed.Depth, 100*fixed.HitRate, price(fixed))
 }

@@ -121,7 +121,7 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 		if err != nil {
 			return err
 		}
-		return printRows(c.Stdout, rows, base.Params.MissCost, s.json)
+		return printRows(c.Stdout, rows, s.json)
 	}
 	picture := &plot{length: max(base.Length, base.Arrivals[len(base.Arrivals)-1]+policy.AfterLast)}
 	if s.plot != "" {
@@ -279,7 +279,7 @@ func printJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-func printRows(w io.Writer, rows []Row, own float64, asJSON bool) error {
+func printRows(w io.Writer, rows []Row, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, map[string]any{"runs": rows})
 	}
@@ -300,9 +300,5 @@ func printRows(w io.Writer, rows []Row, own float64, asJSON bool) error {
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%d\t%s\n", r.Refill, r.Depth, price,
 			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.PeakHeld, spent)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, verdict(rows, own))
-	return err
+	return table.Flush()
 }

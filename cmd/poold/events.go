@@ -208,15 +208,7 @@ func reloadEvent(o reload.Outcome) events.Event {
 		e.Text = "The configuration file was refused, and the last valid one stays in use: " + problems
 		return e
 	}
-	var parts []string
-	for _, c := range o.Changes {
-		what := "targets " + c.How
-		if c.How == "keys" {
-			what = "other settings changed:"
-		}
-		parts = append(parts, what+" "+strings.Join(c.Names, ", "))
-	}
-	e.Text = "The configuration file was applied: " + cmp.Or(strings.Join(parts, "; "), "nothing changed") + "."
+	e.Text = "The configuration file was applied: " + cmp.Or(o.Changes, "nothing changed") + "."
 	if o.Mended {
 		e.Text = "The configuration file is valid again. " + e.Text
 	}

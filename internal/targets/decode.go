@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -185,19 +184,13 @@ type yamlKeys struct {
 	fields []reflect.StructField
 }
 
-var keysOfTypes sync.Map // reflect.Type → yamlKeys
-
 // keysOf returns the keys that the yaml tags of a struct name.
 func keysOf(t reflect.Type) (keys yamlKeys) {
-	if known, is := keysOfTypes.Load(t); is {
-		return known.(yamlKeys)
-	}
 	for _, field := range reflect.VisibleFields(t) {
 		if name := field.Tag.Get("yaml"); name != "" && name != ",inline" {
 			keys.names, keys.fields = append(keys.names, name), append(keys.fields, field)
 		}
 	}
-	keysOfTypes.Store(t, keys)
 	return keys
 }
 

@@ -68,7 +68,7 @@ type Outcome struct {
 	By       string           // the cause of the attempt: the argument of Reload, or ByWatch
 	Err      error            // why the file was refused; nil = it is valid
 	Mended   bool             // it was refused before
-	Changes  []Change         // what changed; nil = the file again has the content of the Set in use, or only comments changed
+	Changes  string           // what changed; "" = only comments, or the file has the content of the Set in use again
 	Restart  targets.Problems // the changes that need a restart
 	From, To string           // digests of the Sets before and after
 }
@@ -139,7 +139,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	f.refused, f.used, f.good = "", f.tried, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks}
 	f.publish(set, f.good)
 	changes := changesBetween(old, set)
-	f.log.Info("the configuration was applied", attributes(changes)...)
+	f.log.Info("the configuration was applied", "changes", changes)
 	f.Report(Outcome{By: by, Mended: mended, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})
 	f.warn(set, old)
 	if len(remarks) > 0 {

@@ -69,7 +69,7 @@ func TestChangedCertificateIsRead(t *testing.T) {
 	}
 	move("key.pem")
 	b.must(b.Reload(context.Background(), "ci"))
-	if b.Current().Server.TLS.Certificate == first || b.log.Count("the configuration was applied", "keys=[server.tls.cert]") != 1 {
+	if b.Current().Server.TLS.Certificate == first || b.log.Count("the configuration was applied", "changes=\"other settings changed: server.tls.cert\"") != 1 {
 		t.Errorf("the new certificate is not in use\n%s", b.log.String())
 	}
 }

@@ -47,7 +47,7 @@ type Document struct {
 	at       time.Time                          // when it was built
 	until    time.Time                          // when it is no longer fresh
 	encode   func() []byte                      // shared by all readers
-	dataLost string                             // Redis lost its data within a day; "" = no
+	dataLost bool                               // Redis lost its data within a day
 	summed   bool                               // the figures over all targets and guests are current
 }
 
@@ -313,7 +313,6 @@ func (d *Document) Part(may func(target string) bool) *Document {
 		}
 	}
 	part.Config.Problems, part.Config.Warnings = []string{}, []string{}
-	part.Alarms, part.Notices = slices.Clone(d.shared.alarms), slices.Clone(d.shared.notices)
 	part.announceTargets()
 	part.encode = part.toJSON
 	return &part

@@ -112,11 +112,11 @@ func ProblemsFirst(list []Target) []Target {
 
 // announce writes the alarms and the notices.
 func (d *Document) announce(providers []purchase.Status, health redisdb.Health, gone gone, at time.Time) {
-	d.Alarms, d.Notices = []string{}, []string{} // the JSON must not have null
+	d.at = at
 	alarm := func(since time.Time, cause, consequence, action string) {
-		d.Alarms = append(d.Alarms, banner(since, at, cause+": "+consequence, action))
+		d.shared.alarms = append(d.shared.alarms, banner(since, at, cause+": "+consequence, action))
 	}
-	note := func(text string) { d.Notices = append(d.Notices, text) }
+	note := func(text string) { d.shared.notices = append(d.shared.notices, text) }
 	switch r := d.Redis; {
 	case health.Full:
 		alarm(health.Since, r.Reason, "ready tokens are handed out, and nothing is bought", "raise maxmemory, or free memory")
@@ -125,7 +125,8 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			"repair Redis, or correct redis in the configuration file")
 	}
 	if lost := health.Lost; at.Sub(lost) < toldFor {
-		d.dataLost = "Redis lost its data at " + shortTime(lost, at) + DataLost
+		d.dataLost = true
+		note("Redis lost its data at " + shortTime(lost, at) + DataLost)
 	}
 	if len(providers) == 0 {
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
@@ -156,7 +157,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	case d.set.Redis.Embedded():
 		note("Redis is embedded: a restart loses all tokens and orders, also those that were paid for; set redis.url")
 	}
-	d.Notices = append(d.Notices, health.Notices...)
+	d.shared.notices = append(d.shared.notices, health.Notices...)
 	started := func(r Replica) bool { return r.StartedAt > stamp(gone.at) }
 	if at.Sub(gone.at) < goneFor && !slices.ContainsFunc(d.Replicas, started) {
 		note(banner(gone.at, at, "replica "+gone.replica+GoneText, "start it again if it should run"))
@@ -168,13 +169,13 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	if h := d.History; h != nil && h.Dropped > 0 {
 		note(fmt.Sprintf("The history is incomplete: rows that the store refused since the start of this replica: %d; the log has the causes", h.Dropped))
 	}
-	d.shared.alarms, d.shared.notices, d.at = slices.Clone(d.Alarms), slices.Clone(d.Notices), at
 	d.announceTargets()
 }
 
-// announceTargets adds a line for each reason why a service or a budget keeps targets from getting tokens, the first
+// announceTargets writes the alarms and the notices: those that are not about targets, a line for each reason why a service or a budget keeps targets from getting tokens, the first
 // ones, and one for each key whose budget is used up.
 func (d *Document) announceTargets() {
+	d.Alarms, d.Notices = append([]string{}, d.shared.alarms...), append([]string{}, d.shared.notices...) // never null
 	var first []*Target // of each reason
 	names := map[string][]string{}
 	for i := range d.Targets {
@@ -206,9 +207,6 @@ func (d *Document) announceTargets() {
 	}
 	if more := len(first) - mostLines; more > 0 {
 		d.Alarms = append(d.Alarms, fmt.Sprintf("No new tokens for other targets, for %d more reasons: see their states", more))
-	}
-	if d.dataLost != "" {
-		d.Notices = append(d.Notices, d.dataLost)
 	}
 }
 

@@ -176,7 +176,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 // ones, and one for each key whose budget is used up.
 func (d *Document) announceTargets() {
 	d.Alarms, d.Notices = append([]string{}, d.shared.alarms...), append([]string{}, d.shared.notices...) // never null
-	var first []*Target // of each reason
+	var first []*Target                                                                                   // of each reason
 	names := map[string][]string{}
 	for i := range d.Targets {
 		if t := &d.Targets[i]; !t.unread && (t.State == refill.Refused || t.State == refill.Budget) {

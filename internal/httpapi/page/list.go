@@ -58,11 +58,7 @@ func (r Row) Cost(n int) float64 {
 func (r Row) Enough() float64 { return 3600 * float64(r.Coming()) / float64(max(1, r.Hour.Requests)) }
 
 // Opened returns the target with details.
-func (v *View) Opened() Row {
-	t := v.Detail.Target
-	t.Hour, t.Hour.Minutes = v.Detail.Hour.TargetHour, v.Detail.Hour.Minutes // only these are in the JSON of a detail
-	return Row{&t}
-}
+func (v *View) Opened() Row { return Row{&v.Detail.Target} }
 
 // Sums are figures of several targets.
 type Sums struct {

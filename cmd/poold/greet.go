@@ -26,10 +26,6 @@ func (d *daemon) greet(set *targets.Set) {
 		key = "--oauth2-bearer $POOLD_KEY " // without double quotes, which the log would escape
 	}
 	d.log.Info("the status page", "url", url+"/status")
-	buys := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return t.Halted() == "" })
-	if buys < 0 {
-		d.log.Warn("nothing is bought for any target", "reason", set.Targets[0].Halted())
-		return
-	}
+	buys := max(0, slices.IndexFunc(set.Targets, func(t targets.Target) bool { return t.Halted() == "" }))
 	d.log.Info("to take a token", "command", "curl -s "+key+"'"+url+"/pool/"+set.Targets[buys].Name+"/token?wait=60s'")
 }

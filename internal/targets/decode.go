@@ -126,9 +126,8 @@ func (at *place) decode(dst reflect.Value) {
 	switch dst.Kind() {
 	case reflect.Bool:
 		if at.bare("true or false", false) {
-			is, known := booleans[at.value]
-			at.obey(fault{!known, "must be true or false" + at.not()})
-			dst.SetBool(is)
+			at.obey(fault{at.value != "true" && at.value != "false", "must be true or false" + at.not()})
+			dst.SetBool(at.value == "true")
 		}
 	case reflect.Int:
 		if n, ok := at.number(wholeNumber); ok {
@@ -214,13 +213,10 @@ func (at *place) entries(known []string, refuse func(key string) string, visit f
 
 func unknownKey(key string, known []string) string {
 	slices.Sort(known)
-	meant := Nearest(key, known)
-	return first(
-		fault{key == "<<", "merge keys are not read: put what targets share under defaults"},
-		fault{strings.Contains(key, "${"), "unknown key: references are replaced in values, not in keys"},
-		fault{meant != "", fmt.Sprintf("unknown key: did you mean %s?", meant)},
-		fault{true, "unknown key: known here are " + strings.Join(slices.Compact(known), ", ")},
-	)
+	if meant := Nearest(key, known); meant != "" {
+		return "unknown key: did you mean " + meant + "?"
+	}
+	return "unknown key: known here are " + strings.Join(slices.Compact(known), ", ")
 }
 
 // mapping calls visit for every key of a mapping, in the order of the file. The example is a sample
@@ -307,8 +303,6 @@ func (at *place) bare(want string, mayQuote bool) bool {
 	)
 }
 
-var booleans = map[string]bool{"true": true, "True": true, "TRUE": true, "false": false, "False": false, "FALSE": false}
-
 const wholeNumber = "a whole number"
 
 // decimal matches the numbers that have the same meaning in YAML, in Go and for people. For instance, 010
@@ -322,11 +316,9 @@ func (at *place) number(kind string) (n float64, ok bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(at.value, 64)
-	whole, digits := kind == wholeNumber, isDigits(at.value)
+	isPart := kind == wholeNumber && strings.Contains(at.value, ".")
 	return n, at.obey(
-		fault{whole && digits && len(at.value) > 1 && at.value[0] == '0',
-			fmt.Sprintf("must be %s without a zero in front, which YAML takes for an octal number", want)},
-		fault{err != nil || !decimal.MatchString(at.value) || whole && !digits || at.beyond(n), fmt.Sprintf("must be %s%s", want, at.not())},
+		fault{err != nil || !decimal.MatchString(at.value) || isPart || at.beyond(n), "must be " + want + at.not()},
 	)
 }
 

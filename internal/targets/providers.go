@@ -48,11 +48,7 @@ func (p *Provider) validate(at *place) {
 	at.rule(p.Name != "" || at.has("name") || !at.ok("service"), "name", "is missing")
 	switch simulated := p.Protocol == ProtocolSimulated; {
 	case !at.ok("protocol", "service"):
-	case simulated:
-		for _, name := range []string{"url", "key", "balance", "callback_url"} {
-			at.warnIf(true, name, "is not used with protocol: simulated")
-		}
-	default:
+	case !simulated:
 		at.require("key")
 		at.rule(p.URL != "", "url", "is missing: give the address, or service")
 	}
@@ -65,9 +61,6 @@ func (p *Provider) validate(at *place) {
 	at.rule(p.FallbackAfter <= 0 || p.FallbackAfter >= shortestPoll, "fallback_after", "must be at least %s, or 0s for the default", shortestPoll)
 	at.rule(p.FallbackAfter < p.Timeout || !at.ok("timeout"), "fallback_after",
 		"must be below timeout, or a task whose callback is lost is never polled (default timeout: 3m)")
-	for _, name := range []string{"fallback_after", "callback_delay"} {
-		at.warnIf(p.CallbackURL == "" && at.ok("callback_url"), name, "is not used without callback_url")
-	}
 	if p.Protocol == ProtocolSimulated {
 		p.URL, p.Key, p.Balance, p.CallbackURL = "", "", false, ""
 	}

@@ -64,8 +64,6 @@ func isPrintable(text string, minimum rune) bool {
 	return strings.IndexFunc(text, func(c rune) bool { return c < minimum || c > '~' }) < 0
 }
 
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-
 // not returns the last part of a message about an invalid value. It quotes the value only if the
 // file contains it literally. Do not call it for values that can be secrets.
 func (at *place) not() string {

@@ -80,10 +80,7 @@ var explanations = []explanation{
 	{"", "this is not valid YAML"},
 }
 
-var (
-	bareReference  = regexp.MustCompile(`[\[{].*[\s,\[{]\$\{`)
-	tabIndentation = regexp.MustCompile(`^ *\t`)
-)
+var tabIndentation = regexp.MustCompile(`^ *\t`)
 
 // explain converts a message of the YAML library to a line and an explanation. It does not quote the
 // message, because the message may quote the file ("unknown anchor …").
@@ -97,9 +94,7 @@ func explain(data []byte, message string) *Problem {
 		return err != nil && err.Error() == message
 	})
 	problem := &Problem{Line: line, Text: explanations[i].text}
-	if text := lines[line-1]; i == 0 && bareReference.Match(text) {
-		problem.Text = `a reference inside { } or [ ] must be quoted: "${NAME}"`
-	} else if i > 1 && tabIndentation.Match(text) {
+	if i > 1 && tabIndentation.Match(lines[line-1]) {
 		problem.Text = "a tab indents the line: indent with spaces"
 	}
 	return problem

@@ -31,9 +31,6 @@ const (
 
 var targetName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// IsName reports whether a text is a valid name of a target.
-func IsName(text string) bool { return targetName.MatchString(text) }
-
 // defaults is the section defaults. It has the keys of a target except keys that targets cannot share.
 type defaults Target
 

@@ -82,8 +82,8 @@ type Collector struct {
 	Sources
 
 	stopping  atomic.Bool
-	changes   atomic.Uint64 // calls of Changed
-	gone      atomic.Pointer[gone]
+	changes   atomic.Uint64        // calls of Changed
+	gone      atomic.Pointer[gone] // nil = none
 	documents cached[*Document]
 	providers cached[*providers]
 
@@ -121,9 +121,7 @@ func (c *cached[T]) get(isFresh func(T) bool, query func() T) T {
 
 // NewCollector returns a Collector without reading any source.
 func NewCollector(s Sources) *Collector {
-	c := &Collector{Sources: s}
-	c.gone.Store(new(gone))
-	return c
+	return &Collector{Sources: s}
 }
 
 // Gone notes that a replica sends no beats any more, although it did not stop.
@@ -244,7 +242,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	for i := range stocks {
 		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], totals.Spent[string(set.Targets[i].ID)], why, c.notNow(err))
 	}
-	d.announce(providers, health, *c.gone.Load(), began)
+	d.announce(providers, health, c.gone.Load(), began)
 	d.encode = sync.OnceValue(d.toJSON)
 	d.until = time.Now().Add(min(max(fresh, restsFor*time.Since(began)), restsMost))
 	return d

@@ -111,7 +111,7 @@ func ProblemsFirst(list []Target) []Target {
 }
 
 // announce writes the alarms and the notices.
-func (d *Document) announce(providers []purchase.Status, health redisdb.Health, gone gone, at time.Time) {
+func (d *Document) announce(providers []purchase.Status, health redisdb.Health, gone *gone, at time.Time) {
 	d.at = at
 	alarm := func(since time.Time, cause, consequence, action string) {
 		d.shared.alarms = append(d.shared.alarms, banner(since, at, cause+": "+consequence, action))
@@ -159,7 +159,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	}
 	d.shared.notices = append(d.shared.notices, health.Notices...)
 	started := func(r Replica) bool { return r.StartedAt > stamp(gone.at) }
-	if at.Sub(gone.at) < goneFor && !slices.ContainsFunc(d.Replicas, started) {
+	if gone != nil && at.Sub(gone.at) < goneFor && !slices.ContainsFunc(d.Replicas, started) {
 		note(banner(gone.at, at, "replica "+gone.replica+GoneText, "start it again if it should run"))
 	}
 	if h := d.History; h != nil && !h.OK && d.Redis.OK {

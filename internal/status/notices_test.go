@@ -31,7 +31,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		providers       []purchase.Status
 		history         *History
 		targets         []Target
-		gone            gone
+		gone            *gone
 		replicas        []Replica
 		simulated       bool
 		embedded        bool
@@ -67,10 +67,10 @@ func TestAlarmsAndNotices(t *testing.T) {
 
 		"simulated": {simulated: true, embedded: true, notices: []string{"The provider is simulated"}},
 		"embedded":  {embedded: true, notices: []string{"Redis is embedded"}},
-		"a replica": {gone: gone{"r1 (host:80)", day.Add(-time.Minute)}, replicas: []Replica{{StartedAt: stamp(day.Add(-time.Hour))}},
+		"a replica": {gone: &gone{"r1 (host:80)", day.Add(-time.Minute)}, replicas: []Replica{{StartedAt: stamp(day.Add(-time.Hour))}},
 			notices: []string{"Since 03:03 UTC replica r1 (host:80) sends no beats: the other replicas do its work; start it again"}},
-		"a replica that was replaced": {gone: gone{"r1", day.Add(-time.Minute)}, replicas: []Replica{{StartedAt: stamp(day)}}},
-		"a replica, long ago":         {gone: gone{"r1", day.Add(-2 * time.Hour)}},
+		"a replica that was replaced": {gone: &gone{"r1", day.Add(-time.Minute)}, replicas: []Replica{{StartedAt: stamp(day)}}},
+		"a replica, long ago":         {gone: &gone{"r1", day.Add(-2 * time.Hour)}},
 		"history": {history: &History{Reason: "refused", since: day},
 			notices: []string{"Since 03:04 UTC the history cannot be written (refused)"}},
 		"history's gap": {history: &History{OK: true, Dropped: 4},

@@ -114,7 +114,7 @@ var method = regexp.MustCompile(`/(in\.php|res\.php|createTask|getTaskResult)$`)
 // unencrypted reports whether requests to an address leave this machine without encryption.
 func unencrypted(address string) bool {
 	u, err := url.Parse(address)
-	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
+	return err == nil && u.Scheme == "http" && !IsLoopback(u.Hostname())
 }
 
 // Prices has the price of 1000 solves for each type of CAPTCHA, in the order of the table of types and in the account's

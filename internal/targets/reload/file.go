@@ -68,7 +68,7 @@ type Outcome struct {
 	By       string           // the cause of the attempt: the argument of Reload, or ByWatch
 	Err      error            // why the file was refused; nil = it is valid
 	Mended   bool             // it was refused before
-	Changes  string           // what changed; "" = only comments, or the file has the content of the Set in use again
+	Changes  string           // what changed; "" = only comments, or nothing since the last valid file
 	Restart  targets.Problems // the changes that need a restart
 	From, To string           // digests of the Sets before and after
 }
@@ -106,13 +106,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old := f.Current()
-	if maps.Equal(f.digests(f.used), f.used) {
-		if f.refused != "" {
-			f.refused = ""
-			f.publish(old, f.good)
-			f.log.Info("the configuration file matches the configuration in use again")
-			f.Report(Outcome{By: by, Mended: true, From: old.Digest, To: old.Digest})
-		}
+	if f.refused == "" && maps.Equal(f.digests(f.used), f.used) {
 		return nil
 	}
 	set, err := f.read()

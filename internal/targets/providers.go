@@ -46,9 +46,7 @@ func (p *Provider) validate(at *place) {
 	}
 	at.form("name", `^[a-z0-9][a-z0-9-]{0,30}$`, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
 	at.rule(p.Name != "" || at.has("name") || !at.ok("service"), "name", "is missing")
-	switch simulated := p.Protocol == ProtocolSimulated; {
-	case !at.ok("protocol", "service"):
-	case !simulated:
+	if p.Protocol != ProtocolSimulated && at.ok("protocol", "service") {
 		at.require("key")
 		at.rule(p.URL != "", "url", "is missing: give the address, or service")
 	}

@@ -207,9 +207,6 @@ func checkIdentity(at *place, id *captcha.Identity) {
 	for _, key := range []string{"sitekey", "gt", "challenge", "captcha_id"} {
 		at.rule(!at.has(key) || isVisible(at.keys[key].value), key, "must be 1 to 256 characters without spaces%s", at.at(key).not())
 	}
-	if rule := addressFault(id.Pageurl, "", ""); id.Pageurl == "" || rule != "" {
-		at.check("pageurl", "must be the page's whole address, with http:// or https:// and a host")
-	}
 	at.check("pageurl", addressFault(id.Pageurl, "must not hold a user and password", ""))
 	at.form("api_server", `^[A-Za-z0-9.-]{1,253}$`, "a host's name such as api-na.geetest.com")
 	at.form("language", `^[a-z]{2}$`, "a code of ISO 639-1 such as en")

@@ -86,15 +86,9 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 }
 
 // noteBudgets adds an event for each budget of which 80 to 100 % are used, and one when it has room again: less than 75 %
-// are used, or it is gone: it was in the uses before.
-func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (uses []status.BudgetUse) {
-	uses = doc.BudgetUses()
-	for _, was := range before {
-		if !slices.ContainsFunc(uses, func(u status.BudgetUse) bool { return u.Scope == was.Scope && u.Window == was.Window }) {
-			d.noteBudget(was, was.Text(doc.Currency), events.BudgetOK, "is no longer limited.")
-		}
-	}
-	for _, u := range uses {
+// are used.
+func (d *daemon) noteBudgets(doc *status.Document) {
+	for _, u := range doc.BudgetUses() {
 		use := u.Text(doc.Currency)
 		switch share := u.Used / u.Limit; {
 		case share < 0.75:
@@ -103,7 +97,6 @@ func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (u
 			d.noteBudget(u, use, events.BudgetNear, "is nearly used up: "+use+" are used; raise it in the file if that is wanted.")
 		}
 	}
-	return uses
 }
 
 func (d *daemon) noteBudget(u status.BudgetUse, use string, kind events.Kind, is string) {
@@ -128,10 +121,9 @@ func limitOf(use string) (limit, window string) {
 
 // watch reads the status now and then: for events about budgets, and so that it has recent figures when Redis goes away.
 func (d *daemon) watch(ctx context.Context) error {
-	var uses []status.BudgetUse
 	for backoff.Sleep(ctx, watchEvery) == nil {
 		if doc := d.status.Build(ctx); doc.Redis.OK {
-			uses = d.noteBudgets(doc, uses)
+			d.noteBudgets(doc)
 		}
 	}
 	return nil

@@ -134,7 +134,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	if d.listener = d.port; set.Server.TLS.Certificate != nil {
 		d.listener = d.port.TLS()
 	}
-	address, embedded, err := openRedis(set.Redis, log)
+	address, embedded, err := openRedis(set.Redis)
 	if err != nil {
 		return err
 	}

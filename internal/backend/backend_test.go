@@ -68,13 +68,3 @@ targets: {a: {type: turnstile, sitekey: k, pageurl: "https://example.com/", owne
 	db.SetTLS(redisdb.TLS{})
 	testkit.ErrorIs(t, "without the certificates", db.Hot.Ping(t.Context()).Err(), redisdb.ErrDown)
 }
-
-// The messages of the Redis client are logged at level debug.
-func TestRedisLogWritesAtDebug(t *testing.T) {
-	var log testkit.Log
-	backend.RedisLog{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}.Printf(
-		t.Context(), "dial %d", 5)
-	if log.Count("level=DEBUG", `err="dial 5"`) != 1 {
-		t.Errorf("%s", log.String())
-	}
-}

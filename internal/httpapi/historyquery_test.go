@@ -88,11 +88,11 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 		{"&to=2025-12-27", week, "", "", none + "2025-12-27"},
 		{"&from=2026-01-03", week, "", "", "from must not be after today"},
 	} {
-		q, err := readUsageQuery(contextOf("by=owner" + c.query))
-		if err != nil {
+		var from, to time.Time
+		if err := contextOf(strings.TrimPrefix(c.query, "&")).ReadQuery(moment("from", &from), moment("to", &to)); err != nil {
 			t.Fatalf("%s: %v", c.query, err)
 		}
-		first, last, err := q.days(day, c.keep, "history")
+		first, last, err := usageDays(from, to, day, c.keep, "history")
 		if c.refused != "" {
 			if err == nil || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%s: %v, want it to say %q", c.query, err, c.refused)

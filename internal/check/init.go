@@ -116,12 +116,10 @@ func (a *answers) check(flag, answer string) (fault string) {
 	case words != nil && !slices.Contains(words, answer):
 		meant := strings.TrimSuffix("; did you mean "+targets.Nearest(answer, words)+"?", "; did you mean ?")
 		return "must be one of " + strings.Join(words, ", ") + meant
-	case flag == "key-variable" && strings.HasPrefix(answer, "$"):
-		return "must be the name without the $"
 	case flag == "key-variable" && likeKey.MatchString(answer) && strings.ContainsAny(answer, "0123456789"):
 		return "looks like the key itself: name the variable that has it"
 	case flag == "key-variable" && !variable.MatchString(answer):
-		return "must be the name of a variable, such as CAPTCHAAI_API_KEY, not the key: only capitals, digits and _"
+		return "must be the name of a variable, such as CAPTCHAAI_API_KEY, not the key: only capitals, digits and _, without a $"
 	case flag == "page" && !page.MatchString(answer):
 		return "must be the whole address, without spaces: begin with https://"
 	case flag == "sitekey":

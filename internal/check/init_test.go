@@ -37,7 +37,7 @@ func TestInit(t *testing.T) {
 		"no answer": {"", "captchaai\n", nil, "flags:\n  --page: is missing\n  --sitekey: is missing\n  --owner: is missing"},
 		"the key":   {flags + " --key-variable 0123456789abcdef", "", nil, "--key-variable: looks like the key itself"},
 		"capitals":  {flags + " --key-variable ABCDEF0123456789", "", nil, "--key-variable: looks like the key itself"},
-		"a value":   {flags + " --key-variable ${KEY}", "", nil, "--key-variable: must be the name without the $"},
+		"a value":   {flags + " --key-variable ${KEY}", "", nil, "capitals, digits and _, without a $"},
 		"small": {flags + " --key-variable key", "", nil,
 			"--key-variable: must be the name of a variable, such as CAPTCHAAI_API_KEY, not the key"},
 		"a mistake": {flags + " --type turnstyle", "", nil,

@@ -58,12 +58,17 @@ type Buyer interface {
 	DeadLetterCount() int
 }
 
+// File is the configuration file; *reload.File implements it.
+type File interface {
+	// Current never returns nil.
+	Current() *targets.Set
+	// Status is the result of the last attempt to load the file.
+	Status() targets.Status
+}
+
 // Sources are the inputs of a Collector. No function blocks.
 type Sources struct {
-	File interface {
-		Current() *targets.Set
-		Status() targets.Status
-	}
+	File     File
 	Pool     Pool
 	Buyer    Buyer
 	Health   func() redisdb.Health

@@ -45,6 +45,8 @@ var plainProblems = []struct {
 	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
 	{purchase.ErrUnknownProvider, CodeUnknownProvider, "the configuration file has no provider of this name"},
 	{pool.ErrClosed, CodeShuttingDown, "the daemon is stopping"},
+	{errNoHistory, CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`"},
+	{errNoAudit, CodeNoAudit, "no audit is kept: the configuration file has `history: {audit: 0s}`"},
 }
 
 // respondError writes the problem for an error of a handler or of echo.

@@ -37,7 +37,7 @@ func (s *Server) historyUsage(c *Context) error {
 	case err != nil:
 		return err
 	case s.History == nil:
-		return errNoHistory()
+		return errNoHistory
 	}
 	set := c.Access.Set.History
 	scope, keep, source := history.ScopeTarget, set.Keep, "history (history.keep)"
@@ -46,7 +46,7 @@ func (s *Server) historyUsage(c *Context) error {
 			return NewProblem(CodeForbidden, "the figures by key cover all targets, and this key is limited to some; use by=target")
 		}
 		if !s.Audit {
-			return errNoAudit()
+			return errNoAudit
 		}
 		scope, keep, source = history.ScopeKey, set.Audit, "audit (history.audit)"
 	}

@@ -168,6 +168,14 @@ type Target struct {
 	unread    bool          // the figures are the last known ones
 }
 
+// Today returns what the target has spent on the UTC day of a document.
+func (t *Target) Today(asOf string) Money {
+	if len(t.Days) > 0 && strings.HasPrefix(asOf, t.Days[0].Date) {
+		return t.Days[0].Spent
+	}
+	return 0
+}
+
 // LastFailure is an order that ended without a token.
 type LastFailure struct {
 	At     string `json:"at"`     // RFC 3339, UTC

@@ -115,12 +115,8 @@ func TestRestore(t *testing.T) {
 	for _, token := range keysOf(t, temporary, "{captcha}:token:*") {
 		tokens += redistest.Do(t, temporary, "GET", token)
 	}
-	if !strings.Contains(tokens, taken[2]) {
-		t.Error("the backup lacks a token that a caller took afterwards")
-	}
-	if orders := keysOf(t, temporary, "{captcha}:owned:*"); len(orders) == 0 {
-		t.Error("the backup has no order in flight")
-	}
+	testkit.Equal(t, "the backup has a token that a caller took afterwards", strings.Contains(tokens, taken[2]), true)
+	testkit.AtLeast(t, "orders in flight in the backup", len(keysOf(t, temporary, "{captcha}:owned:*")), 1)
 	bash(t, folder, "for kind"+clean, nil, "6390", port)
 	bash(t, folder, restore[1], nil, "6390", port, "10.0.0.11:6379", server)
 
@@ -130,9 +126,7 @@ func TestRestore(t *testing.T) {
 		taken = append(taken, w.take("login").Token)
 	}
 	slices.Sort(taken)
-	if n := len(taken); len(slices.Compact(taken)) != n {
-		t.Error("a token was handed out twice")
-	}
+	testkit.Equal(t, "different tokens", len(slices.Compact(slices.Clone(taken))), len(taken))
 	testkit.Equal(t, "tokens collected again", ledger(t, url).Totals.Repeated, 0)
 	testkit.Within(t, 20*time.Second, fmt.Sprintf("12 solves more than the %d of the backup", saved.Budget.Day.Used), func() bool {
 		s := w.state("login")

@@ -4,6 +4,7 @@ package deploy_test
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,27 +39,9 @@ var secrets = map[string]string{
 // canaryConfig is a pools.yaml whose first provider does not listen, and whose second one refuses the
 // key. It needs the address of Redis, of the provider that is down, of the service (twice), of poold
 // and of PostgreSQL (twice), and the folder of the dead letters.
-const canaryConfig = `
-server:
-  keys:
-    - {name: all, key: "${CALLER_KEY}", scopes: [token, solve, status, admin]}
-    - {name: limited, key: "${LIMITED_KEY}", scopes: [token], targets: [other]}
-  callback_secrets: ["${CALLBACK_SECRET}"]
-redis: {url: "redis://:${REDIS_PASSWORD}@%s"}
-providers:
-  - {name: unreachable, url: "http://%s", key: "${UNREACHABLE_KEY}", price_per_1000: 1, first_poll: 100ms, poll_interval: 100ms, timeout: 5s}
-  - {name: refused, protocol: create_task, url: "%s", key: "${REFUSED_KEY}", price_per_1000: 1, balance: true}
-  - {name: main, service: captchaai, url: "%s", key: "${PROVIDER_KEY}", price_per_1000: 1, concurrency: 100, balance: true, first_poll: 100ms,
-     poll_interval: 100ms, timeout: 8s, callback_url: "http://%s", fallback_after: 500ms, callback_delay: 0s}
-dedup: {backend: postgres, url: "%s"}
-history: {backend: postgres, url: "%s"}
-dead_letters: {dir: "%s"}
-solve: {pages: ["https://solve.example.com/*"], images: true, budget: {per_day: 1000}}
-defaults: {owner: qa@example.com, on_empty: solve}
-targets:
-  login: {` + page + `login, depth: 15, proxy: "${PROXY_USER}:${PROXY_PASSWORD}@proxy.example.com:3128", proxy_type: http}
-  other: {` + page + `other, depth: 25}
-`
+//
+//go:embed testdata/canaries.yaml
+var canaryConfig string
 
 // canaries collects everything that a poold with secrets shows.
 type canaries struct {

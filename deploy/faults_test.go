@@ -96,9 +96,7 @@ func setFaults(t testing.TB, url string, faults ...simulatedtest.Fault) {
 	response, err := http.DefaultClient.Do(request)
 	testkit.NoError(t, err)
 	_ = response.Body.Close()
-	if response.StatusCode != http.StatusNoContent {
-		t.Fatalf("setting the faults: %s", response.Status)
-	}
+	testkit.Equal(t, "setting the faults", response.StatusCode, http.StatusNoContent)
 }
 
 // ledger returns the books of a simulated service.

@@ -222,9 +222,7 @@ func TestKubernetes(t *testing.T) {
 			m.mountSecret(t, p.secrets)
 			// The poll after 30 s is a fallback.
 			running[i].within(t, 20*time.Second, "the new key", func() bool { return n.refuses(p.address, before) })
-			if n.refuses(p.address, key) {
-				t.Errorf("%s refuses the new key", p.address)
-			}
+			testkit.Equal(t, p.address+" refuses the new key", n.refuses(p.address, key), false)
 		}
 	}
 	for i, p := range running {

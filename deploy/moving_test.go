@@ -95,9 +95,7 @@ func TestMoving(t *testing.T) {
 		taken = append(taken, w.take(target).Token)
 	}
 	slices.Sort(taken)
-	if n := len(taken); len(slices.Compact(taken)) != n {
-		t.Error("a token was handed out twice")
-	}
+	testkit.Equal(t, "different tokens", len(slices.Compact(slices.Clone(taken))), len(taken))
 	w.stop()
 	restoreCluster(t, nodes)
 }
@@ -178,9 +176,7 @@ func toCluster(t *testing.T, from string) (redis string, nodes []string) {
 	output := bash(t, t.TempDir(), blocks(t, "redis.md", "## Moving to a cluster")[1], nil, "10.0.0.21:6379", nodes[0],
 		"10.0.0.11:6379", from)
 	sameExpiries(t, before, expiries(t, nodes...), time.Since(began))
-	if !strings.Contains(output, "keys in 3 masters") {
-		t.Errorf("the copy printed\n%s", output)
-	}
+	testkit.Equal(t, "the copy says how many keys there are: "+output, strings.Contains(output, "keys in 3 masters"), true)
 	return section(t, "10.0.0.21", replaced...), nodes
 }
 

@@ -154,9 +154,8 @@ func TestRotationUnderLoad(t *testing.T) {
 	testkit.NoError(t, err)
 	wanted, err := tls.LoadX509KeyPair(filepath.Join(second, "cert.pem"), filepath.Join(second, "key.pem"))
 	testkit.NoError(t, err)
-	if !connection.ConnectionState().PeerCertificates[0].Equal(wanted.Leaf) {
-		t.Error("poold serves the first certificate")
-	}
+	certificate := connection.ConnectionState().PeerCertificates[0]
+	testkit.Equal(t, "poold serves the second certificate", certificate.Equal(wanted.Leaf), true)
 	_ = connection.Close()
 	close(stop)
 	load.Wait()

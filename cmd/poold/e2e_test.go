@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -31,29 +32,8 @@ const (
 	canaryProxy    = "canary-proxy-user:canary-proxy-pass"
 )
 
-const e2eConfig = `
-server: {keys: [{name: tests, key: "${SERVER_KEY}", scopes: [token, status, admin]}]}
-redis:
-  url: ${REDIS}
-  prefix: e2e
-providers:
-  - name: service
-    protocol: in_php
-    service: captchaai
-    url: %s
-    key: ${PROVIDER_KEY}
-    concurrency: 60
-    first_poll: 300ms
-    poll_interval: 100ms
-    timeout: 20s
-defaults: {owner: qa@example.com, lifetime: 120s, margin: 20s, depth: 20}
-targets:
-  login: {type: recaptcha_v2, sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI, pageurl: "https://staging.example.com/login"}
-  checkout: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://staging.example.com/checkout",
-             proxy: "${PROXY}@proxy.example.com:3128", proxy_type: http}
-  short: {type: turnstile, sitekey: 2x00000000000000000000AB, pageurl: "https://staging.example.com/short",
-          lifetime: 4s, margin: 2s, depth: 20}
-`
+//go:embed testdata/e2e.yaml
+var e2eConfig string
 
 const extraTarget = `
   added: {type: recaptcha_v3, sitekey: 6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI, action: login, depth: 3,

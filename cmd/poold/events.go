@@ -49,15 +49,15 @@ func (d *daemon) noteChange(topic string, e events.Event) bool {
 }
 
 // noteProvider adds an event: a provider went down or up.
-func (d *daemon) noteProvider(name string, down bool, state provider.State, all bool) {
+func (d *daemon) noteProvider(name string, down bool, state provider.State, none bool) {
 	e := events.Event{Kind: events.ProviderUp, Subject: name, Text: "Provider " + name + " works again.", State: "up"}
 	if !down && !state.Since.IsZero() {
 		e.Text = "Provider " + name + " works again, after " + time.Since(state.Since).Round(time.Second).String() + "."
 	}
 	if down {
 		remedy, consequence := cmp.Or(state.Remedy, "poold tries it again by itself"), "the other providers get its orders"
-		if all {
-			consequence = "no provider is left, and nothing is bought"
+		if none {
+			consequence = "no provider takes orders now, and nothing is bought"
 		}
 		e.Kind, e.State = events.ProviderDown, "down "+state.Code
 		e.Text = "P" + state.Sentence(name)[1:] + ": " + consequence + "; " + remedy + "."

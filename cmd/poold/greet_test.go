@@ -47,9 +47,7 @@ func TestGreeting(t *testing.T) {
 		}}
 		d := &daemon{listener: listener, redis: &redisdb.DB{Mode: c.mode}, log: slog.New(slog.NewTextHandler(&log, plain))}
 		d.greet(set)
-		if log.String() != c.want {
-			t.Errorf("%s\ngot\n%s\nwant\n%s", c.file, log.String(), c.want)
-		}
+		testkit.Equal(t, c.file, log.String(), c.want)
 	}
 	everywhere, err := net.Listen("tcp", "0.0.0.0:0")
 	testkit.NoError(t, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -9,115 +10,23 @@ import (
 	"poold/internal/testkit"
 )
 
-// mayImport is the import table: the packages of this module that each package may import.
-var mayImport = map[string][]string{
-	"cmd/poold": {"internal/backend", "internal/backoff", "internal/captcha", "internal/check", "internal/claims",
-		"internal/cli", "internal/compat", "internal/events", "internal/history", "internal/history/pgstore",
-		"internal/history/redisstore", "internal/httpapi", "internal/listener", "internal/notify", "internal/pool",
-		"internal/pool/tokenid", "internal/provider", "internal/provider/simulated", "internal/purchase",
-		"internal/purchase/signature", "internal/redisdb", "internal/refill", "internal/replicas", "internal/simulate",
-		"internal/solve", "internal/status", "internal/systemd", "internal/targets", "internal/targets/reload"},
-	"clients/go": {},
-	"deploy":     {},
-	"internal/backend": {"internal/captcha", "internal/history/dynamostore", "internal/postgres", "internal/redisdb",
-		"internal/targets"},
-	"internal/backoff": {},
-	"internal/captcha": {},
-	"internal/check": {"internal/backend", "internal/captcha", "internal/cli", "internal/history/dynamostore",
-		"internal/postgres", "internal/provider", "internal/redisdb", "internal/targets", "internal/targets/reload"},
-	"internal/claims":     {"internal/backoff", "internal/captcha", "internal/postgres", "internal/redisdb"},
-	"internal/cli":        {"internal/captcha", "internal/status", "internal/targets"},
-	"internal/compat":     {"internal/captcha", "internal/crash", "internal/pool", "internal/provider/wire", "internal/solve"},
-	"internal/crash":      {},
-	"internal/daemontest": {"internal/httpapi/openapi/openapitest", "internal/provider/simulatedtest", "internal/testkit"},
-	"internal/events":     {"internal/backoff", "internal/redisdb"},
-	"internal/history": {"internal/backoff", "internal/captcha", "internal/panics", "internal/pool",
-		"internal/purchase", "internal/redisdb"},
-	"internal/history/dynamostore": {"internal/backoff", "internal/history", "internal/targets"},
-	"internal/history/dynamotest":  {"internal/testkit"},
-	"internal/history/historytest": {"internal/captcha", "internal/history"},
-	"internal/history/pgstore":     {"internal/history", "internal/postgres"},
-	"internal/history/redisstore":  {"internal/history", "internal/redisdb"},
-	"internal/httpapi": {"internal/backoff", "internal/captcha", "internal/compat", "internal/events", "internal/history",
-		"internal/httpapi/openapi", "internal/httpapi/page", "internal/listener", "internal/pool", "internal/pool/tokenid",
-		"internal/provider", "internal/provider/wire", "internal/purchase", "internal/redisdb", "internal/refill", "internal/solve",
-		"internal/spool", "internal/status", "internal/strictjson", "internal/targets"},
-	"internal/httpapi/browsertest":         {},
-	"internal/httpapi/openapi":             {},
-	"internal/httpapi/openapi/openapitest": {"internal/httpapi/openapi"},
-	"internal/httpapi/page":                {"internal/events", "internal/refill", "internal/status", "internal/targets"},
-	"internal/listener":                    {},
-	"internal/notify":                      {"internal/backoff", "internal/events", "internal/redisdb", "internal/targets"},
-	"internal/panics":                      {},
-	"internal/pool":                        {"internal/backoff", "internal/captcha", "internal/redisdb"},
-	"internal/pool/tokenid":                {"internal/redisdb"},
-	"internal/postgres":                    {"internal/backoff"},
-	"internal/postgres/postgrestest":       {"internal/testkit"},
-	"internal/provider": {"internal/backoff", "internal/captcha", "internal/provider/wire",
-		"internal/strictjson", "internal/targets"},
-	"internal/provider/simulated":     {"internal/captcha", "internal/provider/wire"},
-	"internal/provider/simulatedtest": {"internal/captcha", "internal/provider/simulated", "internal/provider/wire"},
-	"internal/provider/wire":          {"internal/captcha", "internal/strictjson"},
-	"internal/purchase": {"internal/backoff", "internal/captcha", "internal/crash", "internal/panics", "internal/pool",
-		"internal/provider", "internal/purchase/signature", "internal/redisdb", "internal/refill/choice", "internal/spool"},
-	"internal/purchase/signature": {"internal/captcha"},
-	"internal/redisdb":            {},
-	"internal/redisdb/redistest":  {"internal/testkit"},
-	"internal/refill": {"internal/backoff", "internal/captcha", "internal/panics", "internal/pool", "internal/purchase",
-		"internal/refill/policy", "internal/targets"},
-	"internal/refill/policy": {},
-	"internal/refill/choice": {"internal/captcha", "internal/pool"},
-	"internal/replicas":      {},
-	"internal/simulate": {"internal/captcha", "internal/cli", "internal/history", "internal/provider", "internal/refill",
-		"internal/refill/policy", "internal/targets", "internal/targets/reload"},
-	"internal/solve": {"internal/backoff", "internal/captcha", "internal/claims", "internal/panics", "internal/pool",
-		"internal/purchase", "internal/redisdb"},
-	"internal/solve/solvetest": {"internal/captcha", "internal/claims", "internal/pool", "internal/redisdb",
-		"internal/redisdb/redistest", "internal/solve"},
-	"internal/spool": {"internal/captcha"},
-	"internal/status": {"internal/captcha", "internal/history", "internal/panics", "internal/pool",
-		"internal/provider", "internal/purchase", "internal/redisdb", "internal/refill", "internal/refill/choice",
-		"internal/refill/policy", "internal/replicas", "internal/strictjson", "internal/targets"},
-	"internal/strictjson":     {},
-	"internal/systemd":        {},
-	"internal/targets":        {"internal/captcha", "internal/strictjson"},
-	"internal/targets/reload": {"internal/targets"},
-	"internal/testkit":        {},
-	"scripts/provider":        {"internal/provider/simulatedtest"},
-	"scripts/page":            {"internal/httpapi/browsertest"},
+// readTable reads a file with a name and its packages in each line. An indented line continues the line before.
+func readTable(t *testing.T, file string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	testkit.NoError(t, err)
+	table := map[string][]string{}
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\n ", " ")) {
+		name, packages, _ := strings.Cut(line, ":")
+		table[name] = strings.Fields(packages)
+	}
+	return table
 }
 
-// livesIn lists the packages that may import an external library.
-var livesIn = map[string][]string{
-	"gopkg.in/yaml.v3":                         {"internal/targets", "internal/simulate", "internal/httpapi/openapi/openapitest"},
-	"github.com/go-json-experiment/json":       {"internal/strictjson"},
-	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/httpapi/openapi/openapitest"},
-	"github.com/agnivade/levenshtein":          {"internal/targets"},
-	"github.com/robfig/cron/v3":                {"internal/targets"},
-	"golang.org/x/time":                        {"internal/httpapi"},
-	"go.uber.org/goleak":                       {"internal/redisdb/redistest"},
-	"github.com/redis/go-redis/v9": {"internal/targets", "internal/redisdb", "internal/redisdb/redistest",
-		"internal/solve/solvetest", "internal/events", "internal/pool", "internal/pool/tokenid",
-		"internal/history/redisstore", "internal/check", "cmd/poold"},
-	"github.com/chromedp": {"internal/httpapi/browsertest"},
-	"golang.org/x/sync": {"internal/pool", "internal/purchase", "internal/solve", "internal/refill",
-		"internal/status", "internal/history/dynamostore", "internal/httpapi", "cmd/poold"},
-	"github.com/labstack/echo/v4":         {"internal/httpapi", "internal/httpapi/page"},
-	"github.com/munnerz/goautoneg":        {"internal/httpapi"},
-	"github.com/prometheus/client_golang": {"internal/status", "internal/httpapi"},
-	"github.com/spf13/cobra":              {"internal/cli", "internal/check", "internal/simulate", "cmd/poold"},
-	"github.com/spf13/pflag":              {"internal/simulate"},
-	"github.com/coreos/go-systemd/v22":    {"internal/systemd"},
-	"github.com/alicebob/miniredis/v2":    {"cmd/poold", "internal/redisdb/redistest"},
-	"github.com/jackc/pgx/v5":             {"internal/postgres"},
-	"github.com/pressly/goose/v3":         {"internal/postgres"},
-	"github.com/aws/aws-sdk-go-v2":        {"internal/history/dynamostore"},
-	"github.com/aws/smithy-go":            {"internal/history/dynamostore"},
-	"pgregory.net/rapid":                  {"internal/history/historytest"},
-}
-
-// Every import between packages of this module must be in the table.
+// Every import between packages of this module must be in testdata/imports.txt, and each external library in
+// testdata/libraries.txt, with the packages that may import it.
 func TestImportTable(t *testing.T) {
+	mayImport, livesIn := readTable(t, "testdata/imports.txt"), readTable(t, "testdata/libraries.txt")
 	// Test files are not listed, and packages that have nothing else are left out.
 	list := exec.Command("go", "list", "-f", `{{if .GoFiles}}{{.ImportPath}} {{join .Imports " "}}{{end}}`, "./...")
 	list.Dir = root
@@ -127,13 +36,12 @@ func TestImportTable(t *testing.T) {
 	for line := range strings.Lines(string(packages)) {
 		imports := strings.Fields(line)
 		dir := strings.TrimPrefix(imports[0], "poold/")
-		allowed, known := mayImport[dir]
-		if !known {
+		if _, known := mayImport[dir]; !known {
 			t.Errorf("package %s is not in the import table", dir)
 		}
 		seen[dir] = true
 		for _, name := range imports[1:] {
-			checkImport(t, dir, name, allowed)
+			checkImport(t, dir, name, mayImport[dir], livesIn)
 		}
 	}
 	for dir := range mayImport {
@@ -143,7 +51,7 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-func checkImport(t *testing.T, dir, name string, allowed []string) {
+func checkImport(t *testing.T, dir, name string, allowed []string, livesIn map[string][]string) {
 	t.Helper()
 	if own, ours := strings.CutPrefix(name, "poold/"); ours {
 		if !slices.Contains(allowed, own) {

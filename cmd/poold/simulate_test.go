@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,28 +23,13 @@ func simulateWith(t *testing.T, args ...string) (code int, stdout, stderr string
 	return code, out.String(), problems.String()
 }
 
-const simulatedFile = `providers: [{name: s, protocol: simulated}]
-targets:
-  login:
-    type: recaptcha_v2
-    sitekey: k
-    pageurl: https://staging.example.com/login
-    owner: qa@example.com
-    refill: adaptive
-    depth: 40
-    min: 2
-`
-
 // The output for a target has every documented field, and is the same in each run. A flag overrides
 // the file.
 func TestSimulateTarget(t *testing.T) {
 	testkit.WithoutRace(t)
-	dir := t.TempDir()
-	file, trace := filepath.Join(dir, "pools.yaml"), filepath.Join(dir, "trace.txt")
-	arrivals := strings.Repeat("10.5\n", 3) + strings.Repeat("400\n", 3)
-	if err := errors.Join(os.WriteFile(file, []byte(simulatedFile), 0o600), os.WriteFile(trace, []byte(arrivals), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	const file = "testdata/simulated.yaml"
+	trace := filepath.Join(t.TempDir(), "trace.txt")
+	writeFile(t, trace, strings.Repeat("10.5\n", 3)+strings.Repeat("400\n", 3))
 	args := []string{"--config", file, "--target", "login", "--trace", trace, "--json"}
 	code, out, problems := simulateWith(t, args...)
 	if code != cli.ExitDone || problems != "" {
@@ -61,9 +45,8 @@ func TestSimulateTarget(t *testing.T) {
 	if got["requests"] != 6 || got["hits"] < 2 || got["bought"] < 10 { // two tokens are ready for a thousand seconds
 		t.Errorf("%v", got)
 	}
-	if _, again, _ := simulateWith(t, args...); again != out {
-		t.Error("the second run differs")
-	}
+	_, again, _ := simulateWith(t, args...)
+	testkit.Equal(t, "the second run", again, out)
 	if _, seed, _ := simulateWith(t, append(args, "--seed", "2")...); seed == out {
 		t.Error("another seed changes nothing")
 	}
@@ -85,9 +68,7 @@ func TestSimulateCompare(t *testing.T) {
 		t.Errorf("got:\n%s", out)
 	}
 	lines := strings.Split(out, "\n")
-	if !strings.HasSuffix(lines[0], " spent/day") {
-		t.Errorf("the header is %q", lines[0])
-	}
+	testkit.Equal(t, "the header ends in the spend: "+lines[0], strings.HasSuffix(lines[0], " spent/day"), true)
 	_, out, _ = simulateWith(t, append(args, "--json")...)
 	var all struct{ Runs []simulate.Row }
 	testkit.NoError(t, json.Unmarshal([]byte(out), &all))
@@ -103,39 +84,16 @@ func TestSimulateCompare(t *testing.T) {
 }
 
 func TestSimulateUsage(t *testing.T) {
-	for says, args := range map[string][]string{
-		"needs --target": {"--demand", "poisson:1"},
-		"[trace demand from-history] is required": {"--depth", "1"},
-		"[demand trace] were all set":             {"--depth", "1", "--demand", "poisson:1", "--trace", "x"},
-		"--length is above 0s":                    {"--depth", "1", "--trace", "x", "--length", "0s"},
-		"up to a year, 8784h":                     {"--depth", "1", "--demand", "poisson:1", "--length", "8785h"},
-		"--demand":                                {"--depth", "1", "--demand", "often"},
-		"--lead is":                               {"--depth", "1", "--demand", "poisson:1", "--lead", "0s"},
-		"--spread is":                             {"--depth", "1", "--demand", "poisson:1", "--spread", "9"},
-		"--fail":                                  {"--depth", "1", "--demand", "poisson:1", "--fail", "7"},
-		"--refill is":                             {"--depth", "1", "--demand", "poisson:1", "--refill", "clever"},
-		"--min":                                   {"--depth", "1", "--demand", "poisson:1", "--min", "2"},
-		"--margin is":                             {"--depth", "1", "--demand", "poisson:1", "--margin", "2m"},
-		"--hit-rate":                              {"--depth", "1", "--demand", "poisson:1", "--hit-rate", "97"},
-		"--miss-cost":                             {"--depth", "1", "--demand", "poisson:1", "--miss-cost", "0"},
-		"--concurrency":                           {"--depth", "1", "--demand", "poisson:1", "--concurrency", "0"},
-		"--depth is":                              {"--depth", "-1", "--demand", "poisson:1"},
-		"--lifetime":                              {"--depth", "1", "--demand", "poisson:1", "--lifetime", "1ms"},
-		"--idle-after":                            {"--depth", "1", "--demand", "poisson:1", "--idle-after", "-1s"},
-		"--price is what 1000":                    {"--depth", "1", "--demand", "poisson:1", "--price", "-0.01"},
-		"cost, a number from 0":                   {"--depth", "1", "--demand", "poisson:1", "--price", "NaN"},
-		"a number from 0 to 1000000":              {"--depth", "1", "--demand", "poisson:1", "--price", "Inf"},
-		"1000 solves cost, a number":              {"--depth", "1", "--demand", "poisson:1", "--price", "1000000.1"},
-		"\"2.99 EUR\" for \"--price\"":            {"--depth", "1", "--demand", "poisson:1", "--price", "2.99 EUR"},
-		"\"\" for \"--price\"":                    {"--depth", "1", "--demand", "poisson:1", "--price", ""},
-		"unknown command":                         {"--depth", "1", "--demand", "poisson:1", "more"},
-	} {
+	text, err := os.ReadFile("testdata/badflags.txt") // flags of simulate, and a part of what is said about them
+	testkit.NoError(t, err)
+	for row := range slices.Chunk(strings.Split(strings.TrimSpace(string(text)), "\n"), 2) {
+		args, says := strings.Split(row[0], " "), strings.TrimSpace(row[1])
 		if code, _, problems := simulateWith(t, args...); code != cli.ExitUsage || !strings.Contains(problems, says) {
-			t.Errorf("%v: exit %d: %s", args, code, problems)
+			t.Errorf("%q: exit %d: %s, want %s", args, code, problems, says)
 		}
 	}
 	empty := filepath.Join(t.TempDir(), "empty")
-	testkit.NoError(t, os.WriteFile(empty, nil, 0o600))
+	writeFile(t, empty, "")
 	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", empty); code != cli.ExitFailed ||
 		!strings.Contains(problems, "no request") {
 		t.Errorf("exit %d: %s", code, problems)
@@ -175,7 +133,5 @@ func TestSimulatedMoney(t *testing.T) {
 		t.Errorf("no line %q in\n%s", line, text)
 	}
 	_, text, _ = simulateWith(t, args...)
-	if strings.Contains(text, "spent") {
-		t.Errorf("money without a price:\n%s", text)
-	}
+	testkit.Equal(t, "money without a price: "+text, strings.Contains(text, "spent"), false)
 }

@@ -134,9 +134,7 @@ func TestEqualAddressesAreOnePage(t *testing.T) {
 		"https://example.com": true, "https://example.com:443/": true, "HTTPS://Example.COM/": true,
 		"https://example.com/a": false, "http://example.com/": false, "https://example.com:80/": false,
 	} {
-		if got := id(page); (got == id("https://example.com/")) != equal {
-			t.Errorf("%s is %s", page, got)
-		}
+		testkit.Equal(t, page+" is the page", id(page) == id("https://example.com/"), equal)
 	}
 }
 

@@ -3,6 +3,7 @@ package claims_test
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,54 +78,24 @@ func (s *clocked) Swap(ctx context.Context, key captcha.ID, version int64, to cl
 	return s.Store.Swap(ctx, key, version, to)
 }
 
-// stories are steps of the replicas a, b and c, and times that pass. Solves are numbered. A caller that waits knows the
-// solve that its replica entered last.
-var stories = map[string]string{
-	"another replica takes over after the lease": `a enters: held 1; 4s; a holds: mine; b enters: solving 1;
-		4.999s; b waits: solving 1; 1ms; b waits: held 1; a holds: lost; a ends token 1m: false; a releases:;
-		c enters: solving 1; b holds: mine; b ends token 1m: true`,
-	"a new caller takes over, too": `a enters: held 1; 5s; b enters: held 1; a waits: solving 1`,
-	"a released claim is free at once": `a enters: held 1; b enters: solving 1; a releases:; b waits: held 1;
-		a waits: solving 1`,
-	"a solve has a limit": `a enters: held 1; b enters: solving 1; 2m59.999s; a holds: mine; 1ms;
-		a holds: lost; a ends token 1m: false; b waits: error 1; b enters: held 2; a holds: lost;
-		b holds: mine`,
-	"a token is shared for its time": `a enters: held 1; b enters: solving 1; a ends token 20s: true; 19.999s;
-		b waits: solved 1 token; c enters: solved 1 token; 1ms; b waits: error 1; c enters: held 2`,
-	"a token is shared for a minute at most": `a enters: held 1; a ends token 1h: true; 59.999s;
-		b enters: solved 1 token; 1ms; b waits: error 1`,
-	"a token may be too old to be shared": `a enters: held 1; a ends token -1s: true; a waits: error 1;
-		b enters: held 2`,
-	"a failure is told to those who waited, beside the next solve": `a enters: held 1; b enters: solving 1;
-		a ends failure 0s: true; c enters: held 2; 29.999s; b waits: error 1 failure; 1ms; b waits: error 1;
-		c ends token 1m: true`,
-	"a caller is told of its own solve": `a enters: held 1; a ends failure 0s: true; b enters: held 2;
-		b ends token 1m: true; a waits: error 1 failure; b ends failure 0s: false`,
-	"a solve that ran out has no failure of another": `a enters: held 1; 3m; b enters: held 2; b ends failure 0s: true;
-		a waits: error 1`,
-	"only the last holder knows an end again": `a enters: held 1; 5s; b enters: held 1; b ends token 1m: true;
-		a ends token 1m: false`,
-	"an end is known again": `a enters: held 1; a ends token 1m: true; a ends token 1m: true;
-		a ends other 1m: false; a ends failure 0s: false; b enters: solved 1 token`,
-	"a clock goes back a little": `a enters: held 1; -9s; b enters: solving 1; a ends token 1h: true; -9s;
-		b waits: solved 1 token`,
-	"a clock goes back further": `a enters: held 1; -11s; b enters: held 2; a holds: lost;
-		b ends token 1h: true; -11s; b waits: error 2; a enters: held 3`,
-	"a failure of another clock": `a enters: held 1; a ends failure 0s: true; -11s; a waits: error 1`,
-	"a lease of another clock":   `a enters: held 1; 2m59s; a holds: mine; -1m; b enters: held 1; a holds: lost`,
-}
+// stories are steps of the replicas a, b and c, and times that pass, with what each step returns. Solves are numbered.
+// A caller that waits knows the solve that its replica entered last.
+//
+//go:embed testdata/stories.txt
+var stories string
 
 // play plays the stories. The function lose makes the first swap of each step and loses its reply; nil = none is lost.
 func play(t *testing.T, w *world, lose func(swap func() (bool, error)) (bool, error)) {
 	t.Helper()
-	for name, text := range stories {
+	for story := range strings.SplitSeq(strings.TrimSpace(stories), "\n\n") {
+		name, text, _ := strings.Cut(story, "\n")
 		var stores [3]*forgetful
 		for i := range stores {
 			stores[i] = &forgetful{&clocked{w.stores[i], w}, lose, false}
 		}
 		key, names, solves, fences := newKey(), []string{}, [3]string{}, [3]int64{}
 		until := map[string]int64{} // ms, when a solve must have ended, and its token
-		for step := range strings.SplitSeq(text, ";") {
+		for step := range strings.SplitSeq(text, "\n") {
 			does, want, _ := strings.Cut(strings.TrimSpace(step), ":")
 			words, got, err := strings.Fields(does), "", error(nil)
 			if pause, err := time.ParseDuration(words[0]); err == nil {

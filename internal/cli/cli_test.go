@@ -299,9 +299,7 @@ func TestWatch(t *testing.T) {
 
 // No control character of a daemon reaches a terminal. A device file is taken for a terminal.
 func TestTerminal(t *testing.T) {
-	if got := cli.PrintableLines("token\x1b[2J\u009b\xff\n\tend"); got != "token\uFFFD[2J\uFFFD\uFFFD\n\tend" {
-		t.Errorf("%q", got)
-	}
+	testkit.Equal(t, "printable", cli.PrintableLines("token\x1b[2J\u009b\xff\n\tend"), "token\uFFFD[2J\uFFFD\uFFFD\n\tend")
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	testkit.NoError(t, err)
 	defer func() { _ = null.Close() }()
@@ -354,8 +352,6 @@ func TestLogDoesNotBlock(t *testing.T) {
 // Small amounts have more digits.
 func TestAmountHasTwoSignificantDigits(t *testing.T) {
 	for x, want := range map[float64]string{0: "0.00", 4.1: "4.10", 0.0996: "0.100", 0.0299: "0.030", 0.000001: "0.0000010"} {
-		if got := cli.Amount(x); got != want {
-			t.Errorf("%g: %s, want %s", x, got, want)
-		}
+		testkit.Equal(t, fmt.Sprint(x), cli.Amount(x), want)
 	}
 }

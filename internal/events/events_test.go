@@ -123,9 +123,7 @@ func TestEventsWaitForRedis(t *testing.T) {
 		if len(list) != events.Newest || list[len(list)-1].At.Sub(began).Abs() > time.Second {
 			t.Errorf("%d events, the first of %v, noted at %v", len(list), list[len(list)-1].At, began)
 		}
-		if n := r.log.Count("level=WARN", "missing in the list"); n != 7 {
-			t.Errorf("%d of 7 lost events are in the log: %s", n, r.log)
-		}
+		testkit.Equal(t, "lost events that are in the log", r.log.Count("level=WARN", "missing in the list"), 7)
 		r.Note(events.Event{Kind: events.TargetResumed})
 		time.Sleep(time.Second)
 		if list := r.recent(t); len(list) != events.Newest || list[0].Kind != events.TargetResumed {

@@ -84,9 +84,8 @@ func TestFlushDropsTokensAtOnce(t *testing.T) {
 	if s := state(); !strings.Contains(s, `"fresh":0`) || !strings.Contains(s, `"discarded":4`) {
 		t.Errorf("right after: %s", s)
 	}
-	if !strings.Contains(d.logged.String(), `"level":"INFO","msg":"tokens flushed","target":"staging-login","key":"all","tokens":4`) {
-		t.Errorf("the log does not say what was lost: %s", d.logged)
-	}
+	lost := `"level":"INFO","msg":"tokens flushed","target":"staging-login","key":"all","tokens":4`
+	testkit.Equal(t, "lines about the lost tokens", d.logged.Count(lost), 1)
 	testkit.Equal(t, "another target has", d.stock.readStock(t, d.target("checkout")).Fresh, 1)
 	d.stock.redis.SetDown(true)
 	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, CodeStoreDown,
@@ -132,9 +131,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	}
 	a := d.ask(t, "GET", "/readyz")
 	checkProblem(t, "readyz", a, 503, CodeStoreDown, "", "redis does not answer (embedded:6379)")
-	if a.header.Get("Retry-After") == "" {
-		t.Errorf("%v %s", a.header, a.body)
-	}
+	testkit.Equal(t, "a Retry-After", a.header.Get("Retry-After") != "", true)
 	d.stock.redis.SetDown(false)
 	testkit.Within(t, 20*time.Second, "it is back", func() bool { return d.stock.Health().Up })
 	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true}` {
@@ -208,9 +205,8 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 	if want := `{"name":"main","state":"down","reason":"the next order tries it; the last fault was ERROR_ZERO_BALANCE","remedy":""}`; a.status != 200 || strings.TrimSpace(a.body) != want {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if !strings.Contains(d.logged.String(), `"msg":"provider probed","provider":"main","key":"all","state":"down"`) {
-		t.Errorf("the log does not say who probed: %s", d.logged)
-	}
+	probed := `"msg":"provider probed","provider":"main","key":"all","state":"down"`
+	testkit.Equal(t, "lines about who probed", d.logged.Count(probed), 1)
 	testkit.Equal(t, "a probe that fails", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)).body,
 		`{"name":"other","state":"down","reason":"probing other: no answer","remedy":""}`+"\n")
 	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/unknown/probe", bearer(keyAll)), 404, CodeUnknownProvider, "")

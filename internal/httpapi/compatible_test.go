@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,6 +32,17 @@ func legacySubmit(key, target string, more ...string) string {
 func tasksSubmit(key, target, more string) string {
 	return fmt.Sprintf(`{"clientKey":%q,"task":{"type":"RecaptchaV2TaskProxyless","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","websiteURL":"https://%s.example.com/"%s}}`,
 		key, target, more)
+}
+
+// eachCase calls a function with each line of a file in testdata, and with the indented line below, which says what is
+// wanted.
+func eachCase(t *testing.T, file string, do func(input, want string)) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	testkit.NoError(t, err)
+	for pair := range slices.Chunk(strings.Split(strings.TrimSpace(string(text)), "\n"), 2) {
+		do(pair[0], strings.TrimPrefix(pair[1], "\t"))
+	}
 }
 
 // callLegacy sends a call of the legacy protocol, checks the HTTP status 200 and returns the text
@@ -70,28 +83,11 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 		t.Fatalf("%q", token)
 	}
 	second, _ := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout", "&json=0")), "OK|")
-	for path, want := range map[string]string{
-		"&action=get2&id=" + id:                         "OK|" + token + "|0",
-		"&action=get&json=1&id=" + id:                   `{"request":"` + token + `","status":1}`,
-		"&action=reportgood&json=1&id=" + id:            `{"status":1,"request":"OK_REPORT_RECORDED"}`,
-		"&action=reportbad&id=" + second:                "REPORT_NOT_RECORDED",
-		"&action=get&ids=" + id + ",1":                  token + "|ERROR_WRONG_CAPTCHA_ID",
-		"&action=get&ids=" + id + ",x":                  token + "|ERROR_WRONG_ID_FORMAT",
-		"&action=get&id=x":                              "ERROR_WRONG_ID_FORMAT",
-		"&action=get&id=0" + id:                         "ERROR_WRONG_CAPTCHA_ID",
-		"&action=get&id=99999999999":                    "ERROR_WRONG_CAPTCHA_ID",
-		"&action=get":                                   "ERROR_WRONG_ID_FORMAT",
-		"":                                              "ERROR_EMPTY_ACTION",
-		"&action=add_pingback&addr=x":                   "ERROR_BAD_PARAMETERS",
-		"&action=get&action=get&id=" + id:               "ERROR_BAD_PARAMETERS",
-		"&action=get&clientKey=k&taskId=1&id=" + id:     "ERROR_BAD_PARAMETERS",
-		"&action=getbalance":                            "20",
-		"&action=getbalance&json=1":                     `{"status":1,"request":"20"}`,
-		"&action=threadsinfo":                           `{"status":1,"threads":20,"working_threads":3,"free_threads":17}`,
-		"&action=get&ids=1" + strings.Repeat(",1", 999): "ERROR_BAD_PARAMETERS",
-	} {
-		testkit.Equal(t, fmt.Sprintf("%.60s", path), d.callLegacy(t, res+path), want)
-	}
+	named := strings.NewReplacer("{key}", keyAll, "{other}", second, "{id}", id, "{token}", token)
+	eachCase(t, "legacy.txt", func(path, want string) {
+		testkit.Equal(t, path, d.callLegacy(t, named.Replace(path)), named.Replace(want))
+	})
+	testkit.Equal(t, "a thousand ids", d.callLegacy(t, res+"&action=get&ids=1"+strings.Repeat(",1", 999)), "ERROR_BAD_PARAMETERS")
 	testkit.Equal(t, "the report again", d.callLegacy(t, res+"&action=reportgood&id="+id), "OK_REPORT_RECORDED")
 	testkit.Equal(t, "another report", d.callLegacy(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
 	form := d.send(t, "POST", "/in.php",
@@ -155,29 +151,11 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 	for range 2 {
 		testkit.Equal(t, "a report", ask("/reportIncorrectTokenCaptcha", int64(id))["status"], any("success"))
 	}
-	for path, body := range map[string]string{
-		"ERROR_DUPLICATE_REPORT 1":      `/reportCorrect {"clientKey":"KEY","taskId":ID}`,
-		"ERROR_NO_SUCH_CAPCHA_ID 16":    `/getTaskResult {"clientKey":"KEY","taskId":7}`,
-		"ERROR_NO_SUCH_CAPCHA_ID 16 ":   `/getTaskResult {"clientKey":"KEY"}`,
-		"ERROR_BAD_PARAMETERS 110":      `/getTaskResult {"clientKey":"KEY","taskId":true}`,
-		"ERROR_BAD_PARAMETERS 110 ":     `/getBalance {"clientKey":"KEY","clientKey":"KEY"}`,
-		"ERROR_KEY_DOES_NOT_EXIST 1":    `/getBalance {"clientKey":"canary-key-wrong"}`,
-		"ERROR_KEY_DOES_NOT_EXIST 1 ":   `/getBalance {}`,
-		"ERROR_BAD_PARAMETERS 110    ":  `/getBalance key=KEY&action=getbalance`,
-		"ERROR_BAD_PARAMETERS 110     ": `/getTaskResult {"clientKey":"KEY","taskId":ID,"key":"KEY","action":"get"}`,
-		"ERROR_BAD_PARAMETERS 110      ": `/createTask ` +
-			strings.Replace(tasksSubmit("KEY", "checkout", ""), "{", `{"method":"userrecaptcha",`, 1),
-		"ERROR_TASK_ABSENT 22":        `/createTask {"clientKey":"KEY"}`,
-		"ERROR_TASK_NOT_SUPPORTED 23": `/createTask {"clientKey":"KEY","task":{"type":"FunCaptchaTask"}}`,
-		"ERROR_DOMAIN_NOT_ALLOWED 1":  `/createTask ` + tasksSubmit("KEY", "elsewhere", ""),
-		"ERROR_BAD_PARAMETERS 110  ":  `/createTask ` + tasksSubmit("KEY", "checkout", `,"cookies":"a=b"`),
-		"ERROR_BAD_PARAMETERS 110   ": `/createTask ` +
-			strings.Replace(tasksSubmit("KEY", "checkout", ""), "{", `{"callbackUrl":"https://e.example/",`, 1),
-	} {
-		route, text, _ := strings.Cut(strings.NewReplacer("KEY", keyAll, "ID", fmt.Sprint(int64(id))).Replace(body), " ")
+	eachCase(t, "tasks.txt", func(call, want string) {
+		route, text, _ := strings.Cut(strings.NewReplacer("{key}", keyAll, "{id}", fmt.Sprint(int64(id))).Replace(call), " ")
 		got := d.callTasks(t, route, text)
-		testkit.Equal(t, body, fmt.Sprint(got["errorCode"], " ", got["errorId"]), strings.TrimSpace(path))
-	}
+		testkit.Equal(t, call, fmt.Sprint(got["errorCode"], " ", got["errorId"]), want)
+	})
 	if got := d.callTasks(t, "/getBalance", `{"clientKey":"`+keyAll+`"}`); got["balance"] != 20.0 || got["errorId"] != 0.0 {
 		t.Errorf("the balance: %v", got)
 	}
@@ -221,9 +199,8 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 		acao.header.Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("from a page: %s %v", acao.body, acao.header)
 	}
-	if a := d.ask(t, "GET", "/res.php?action=getbalance&key="+keyAll); a.header.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("unasked: %v", a.header)
-	}
+	a := d.ask(t, "GET", "/res.php?action=getbalance&key="+keyAll)
+	testkit.Equal(t, "unasked", a.header.Get("Access-Control-Allow-Origin"), "")
 }
 
 // TestClientsBalanceIsTheFirstKnown: the balance is the unused budget. Without a budget it is the

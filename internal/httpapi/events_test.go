@@ -58,9 +58,7 @@ func TestEvents(t *testing.T) {
 			{http.MethodPost, "/pool/staging-login/pause", `{"for":"1h","reason":"the page changes"}`},
 			{http.MethodPost, "/pool/staging-login/resume", ""}, {http.MethodDelete, "/pool/staging-login/tokens", ""},
 		} {
-			if a := d.handle(t, change[0], change[1], change[2], admin, "Content-Type: application/json"); a.status != http.StatusNoContent {
-				t.Fatalf("%s: %d %s", change[1], a.status, a.body)
-			}
+			d.handle(t, change[0], change[1], change[2], admin, isJSON).check(t, "a change", http.StatusNoContent)
 		}
 		all := eventsOf(t, d, "", admin)
 		if len(all.Events) != 5 || all.Events[4].Text != hostile {

@@ -303,9 +303,7 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	})
 	a, rows := d.csvRows(t, "/history/orders?status=solved&limit=1")
 	has(rows, keysOf(t, history.Order{}), map[string]string{"id": formula.ID})
-	if !strings.Contains(a.header.Get("Link"), "cursor=") {
-		t.Errorf("%v", a.header)
-	}
+	testkit.Equal(t, "a cursor in the Link", strings.Contains(a.header.Get("Link"), "cursor="), true)
 	_, rows = d.csvRows(t, "/history/active")
 	has(rows, keysOf(t, Active{}), map[string]string{"id": orderID(7), "sitekey": "'-k", "state": "bought"})
 	_, rows = d.csvRows(t, "/history/day/2026-01-02")

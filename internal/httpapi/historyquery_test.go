@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"poold/internal/history"
+	"poold/internal/testkit"
 )
 
 // contextOf returns the context of a request with a query.
@@ -89,9 +90,8 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 		{"&from=2026-01-03", week, "", "", "from must not be after today"},
 	} {
 		var from, to time.Time
-		if err := contextOf(strings.TrimPrefix(c.query, "&")).ReadQuery(moment("from", &from), moment("to", &to)); err != nil {
-			t.Fatalf("%s: %v", c.query, err)
-		}
+		query := contextOf(strings.TrimPrefix(c.query, "&"))
+		testkit.NoError(t, query.ReadQuery(moment("from", &from), moment("to", &to)))
 		first, last, err := usageDays(from, to, day, c.keep, "history")
 		if c.refused != "" {
 			if err == nil || !strings.Contains(err.Error(), c.refused) {

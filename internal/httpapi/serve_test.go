@@ -31,17 +31,7 @@ func TestUnknownPathsAndMethodsAreRefused(t *testing.T) {
 			checkProblem(t, method+" "+path, d.ask(t, method, path), 404, CodeNotFound, "")
 		}
 	}
-	for path, allow := range map[string]string{
-		"/pool/staging-login/token": "GET, POST", "/pool/staging-login": "GET, HEAD", "/pool/staging-login/pause": "POST",
-		"/pool/staging-login/resume": "POST", "/status": "GET, HEAD", "/status.json": "GET, HEAD", "/status.css": "GET, HEAD",
-		"/metrics": "GET, HEAD", "/-/reload": "POST", "/healthz": "GET, HEAD", "/readyz": "GET, HEAD",
-		"/dead-letters": "GET, HEAD", "/dead-letters/replay": "POST", "/history/site/k": "GET, HEAD",
-		"/history/day/2026-01-02": "GET, HEAD", "/history/orders?status=error": "GET, HEAD", "/history/active": "GET, HEAD",
-		"/history/usage?by=owner": "GET, HEAD", "/history/key/ci": "GET, HEAD", "/pool/staging-login/tokens": "DELETE",
-		"/pool/staging-login/token/tok1/report": "POST", "/callback/x/y/z": "GET, POST", "/solve": "POST",
-		"/solve/x/report": "POST", "/in.php": "GET, POST", "/res.php": "GET, POST", "/createTask": "POST",
-		"/reportIncorrectTokenCaptcha": "POST",
-	} {
+	eachCase(t, "methods.txt", func(path, allow string) {
 		for _, method := range []string{"PUT", "DELETE", "PATCH", "TRACE", "BREW"} {
 			if method == allow {
 				continue
@@ -55,7 +45,7 @@ func TestUnknownPathsAndMethodsAreRefused(t *testing.T) {
 				t.Errorf("HEAD %s: %d %q", path, a.status, a.body)
 			}
 		}
-	}
+	})
 }
 
 func TestBodiesAreRefusedIfUnused(t *testing.T) {

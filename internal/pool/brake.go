@@ -13,15 +13,16 @@ import (
 )
 
 // fault sets the brake of an account. A brake is not set by a call that was sent before another call
-// proved the account (up), and does not replace one of the kind account.
+// proved the account (up), and does not replace a stricter one: account, or for busy an outage.
 var fault = newScript("fault", `
 -- KEYS 1 brake:ACCOUNT
 -- ARGV 1 kind 2 reason 3 every_ms 4 ms since the failed call was sent
 -- Reply {1 it is set, else 0}
 local b, at = redis.call('HMGET', KEYS[1], 'kind', 'since', 'up'), now - ARGV[4]
 if b[3] and at < tonumber(b[3]) and tonumber(b[3]) <= now or b[1] == 'account' and ARGV[1] ~= 'account' then return {0} end
+if ARGV[1] == 'busy' and (b[1] == 'outage' or b[1] == 'polls') then return {0} end
 redis.call('HSET', KEYS[1], 'kind', ARGV[1], 'reason', ARGV[2], 'every', ARGV[3], 'next', now + ARGV[3],
-  'since', b[1] == ARGV[1] and b[2] or at)
+  'since', (b[1] == ARGV[1] or b[1] == 'busy' and ARGV[1] == 'outage') and b[2] or at)
 redis.call('PEXPIRE', KEYS[1], 86400000)
 return {1}
 `)

@@ -60,7 +60,7 @@ for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
     local wait = math.min(b[1] - now, math.max(b[2], 60000)) -- never longer than its own interval: the clock may go back
     if wait > 0 then
       if i == 8 then want(account, now + wait) end
-      return {'brake', wait, b[3], b[6] or ''}
+      return {'brake', wait, (i == 8 and 'provider ' .. account .. ': ' or '') .. b[3], b[6] or ''}
     end
     local rest = i == 9 and b[8] + 1 + redis.call('ZCARD', KEYS[5]) >= 15 and b[7] + 60000 or 0
     probes[#probes + 1] = {KEYS[i], math.max(now + b[2], rest)}

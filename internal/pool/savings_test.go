@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 // The savings of seven UTC days are kept, by Redis' clock.
@@ -37,15 +38,11 @@ func TestSavings(t *testing.T) {
 			server.SetTime(at)
 			for range c.save {
 				for _, source := range []SavingsSource{SavedSolve, SavedMissed, SavedMissed} {
-					if err := p.Save(t.Context(), source); err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, p.Save(t.Context(), source))
 				}
 			}
 			totals, err := p.Totals(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			var got []string
 			for i, day := range totals.Savings {
 				got = append(got, fmt.Sprint(day.BySource[SavedSolve]))
@@ -54,12 +51,8 @@ func TestSavings(t *testing.T) {
 					t.Errorf("%d days ago: %+v, want %s", i, day, date)
 				}
 			}
-			if strings.Join(got, " ") != c.want {
-				t.Errorf("at %v: %s, want %s", at, got, c.want)
-			}
+			testkit.Equal(t, fmt.Sprint("savings at ", at), strings.Join(got, " "), c.want)
 		}
-		if left := server.Keys(); len(left) != 0 {
-			t.Errorf("left: %v", left)
-		}
+		testkit.Equal(t, "keys that are left", strings.Join(server.Keys(), " "), "")
 	})
 }

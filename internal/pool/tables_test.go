@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/redisdb/redistest"
+	"poold/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the tables in testdata")
@@ -45,15 +46,11 @@ func TestTables(t *testing.T) {
 			}
 			file := filepath.Join("testdata", name+".txt")
 			if *update {
-				if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
 				return
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if got := text.String(); got != string(want) {
 				t.Errorf("the table differs from %s (-update writes it):\n%s", file, difference(string(want), got))
 			}
@@ -167,9 +164,7 @@ func toNow(s string, now time.Time) string {
 func dump(t *testing.T, db *redis.Client, tag string, now time.Time) (lines []string) {
 	ctx := context.Background()
 	keys, err := db.Keys(ctx, "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	slices.Sort(keys)
 	for _, key := range keys {
 		var value string

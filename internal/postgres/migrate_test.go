@@ -45,9 +45,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 		!strings.Contains(err.Error(), "the table captcha_history does not exist: poold history init makes it") {
 		t.Errorf("calling: %v", err)
 	}
-	if err := db.Migrate(t.Context()); err != nil {
-		t.Errorf("migrating: %v", err)
-	}
+	testkit.NoError(t, db.Migrate(t.Context()))
 	testkit.Equal(t, "the schema", server.SQL(t, address, shape), whole)
 	if rows, got := server.SQL(t, address, "select n from captcha_days"), versions(t, server, address); rows != "5" ||
 		got != allVersions {
@@ -96,9 +94,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		runNews(t, db)
 		testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), "start a newer program") })
 		// During a rolling update, a running program of the earlier version keeps working.
-		if err := selectOne(t.Context(), old); err != nil {
-			t.Errorf("calling by the old program: %v", err)
-		}
+		testkit.NoError(t, selectOne(t.Context(), old))
 		server.SQL(t, address, "delete from poold_schema where version_id = 99")
 		testkit.Within(t, postgrestest.Patience, "healed", func() bool { return l.Count("postgres serves again") == 1 })
 	})
@@ -113,9 +109,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		}
 		openMigrated(t, address, postgrestest.Patience)
 		server.SQL(t, address, "grant select on poold_schema to guest_test")
-		if err := db.Migrate(t.Context()); err != nil {
-			t.Errorf("a database that is made: %v", err)
-		}
+		testkit.NoError(t, db.Migrate(t.Context()))
 	})
 
 	t.Run("a server that comes up later", func(t *testing.T) {

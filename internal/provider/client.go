@@ -48,9 +48,9 @@ type Client struct {
 	protocol protocol
 	profile  profile
 	wire     http.RoundTripper
-	limit    time.Duration          // timeout of one call; callLimit except in tests
-	money    atomic.Pointer[amount] // the balance that was read last
-	done     sync.Map               // task → Solution of a submit that was answered with it, until SolvedAtOnce
+	limit    time.Duration           // timeout of one call; callLimit except in tests
+	money    atomic.Pointer[float64] // the balance that was read last
+	done     sync.Map                // task → Solution of a submit that was answered with it, until SolvedAtOnce
 }
 
 // The interface protocol makes the requests and parses the replies of one protocol.
@@ -163,21 +163,8 @@ func (c *Client) Threads(ctx context.Context) (total int, ok bool, err error) {
 	return int(a.number), true, nil
 }
 
-// knownFor is how long a balance counts as known: with some failed reads, which come each minute.
-const knownFor = 5 * time.Minute
-
-type amount struct {
-	sum float64
-	at  time.Time
-}
-
-// Balance returns the balance, as it was read at most five minutes ago; nil = unknown.
-func (c *Client) Balance() *float64 {
-	if m := c.money.Load(); m != nil && time.Since(m.at) < knownFor {
-		return &m.sum
-	}
-	return nil
-}
+// Balance returns the last balance that was read; nil = none yet.
+func (c *Client) Balance() *float64 { return c.money.Load() }
 
 // ReadBalance requests the balance of the account. It does nothing if the file switches that off.
 func (c *Client) ReadBalance(ctx context.Context) error {
@@ -190,7 +177,7 @@ func (c *Client) ReadBalance(ctx context.Context) error {
 	}
 	a, err := c.call(ctx, balance, q, captcha.Identity{})
 	if err == nil {
-		c.money.Store(&amount{a.number, time.Now()})
+		c.money.Store(&a.number)
 	}
 	return err
 }

@@ -73,7 +73,6 @@ func TestATaskThatIsSolvedAtOnce(t *testing.T) {
 	if s, is := c.SolvedAtOnce(task); !is || s.Token != "abc" || w.count() != 1 {
 		t.Errorf("%+v, %v after %d calls", s, is, w.count())
 	}
-	if _, is := c.SolvedAtOnce(task); is {
-		t.Error("the solution is still there")
-	}
+	_, is := c.SolvedAtOnce(task)
+	testkit.Equal(t, "the solution is still there", is, false)
 }

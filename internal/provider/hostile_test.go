@@ -3,8 +3,10 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,17 +16,6 @@ import (
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
-
-// hostile is an answer that is invalid or that refuses the call.
-type hostile struct {
-	name    string
-	handler http.HandlerFunc
-	code    string
-	class   Class
-	bought  bool
-	bare    Class // of a submit, which the bare status refuses; 0 = the other fields hold
-	granted bool  // a poll says that the task is solved, with an unreadable solution
-}
 
 // dialect is the form in which a protocol writes answers.
 type dialect struct {
@@ -47,57 +38,30 @@ func dialects() []dialect {
 	}
 }
 
-func hostileAnswers(d dialect) []hostile {
-	rows := []hostile{
-		{"html page", answering(200, "<!doctype html><h1>maintenance</h1>"), "html", Capacity, true, 0, false},
-		{"500", answering(500, d.sold), "http_500", Capacity, true, 0, false},
-		{"500 with a code", answering(500, d.refused("ERROR_PAGEURL")), "http_500", Capacity, true, 0, false},
-		{"300", answering(300, d.sold), "http_300", Capacity, true, Account, false},
-		{"502 with a page", answering(502, "<html>"), "http_502", Capacity, true, 0, false},
-		{"503 with a code", answering(503, d.refused("ERROR_PAGEURL")), "http_503", Capacity, true, Capacity, false},
-		{"a front without its service", answering(521, "<html>"), "http_521", Capacity, true, Capacity, false},
-		{"a front that lost its service", answering(520, "<html>"), "http_520", Capacity, true, 0, false},
-		{"408", answering(408, ""), "http_408", Capacity, true, 0, false},
-		{"425", answering(425, ""), "http_425", Capacity, true, 0, false},
-		{"413", answering(413, ""), "http_413", Capacity, true, Parameters, false},
-		{"307", func(w http.ResponseWriter, r *http.Request) {
+// hostileHandlers are the answers of testdata/hostile.txt that are more than a status and a text.
+func hostileHandlers(d dialect) map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"307": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}, "http_307", Capacity, true, Account, false},
-		{"302", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
-			"http_302", Capacity, true, Account, false},
-		{"304", answering(304, ""), "http_304", Capacity, true, Account, false},
-		{"204", answering(204, ""), "empty", Capacity, true, 0, false},
-		{"404 page", answering(404, "404 page not found"), "http_404", Capacity, true, Account, false},
-		{"403 page", answering(403, "<html>checking your browser"), "http_403", Capacity, true, Account, false},
-		{"4xx that sells", answering(400, d.sold), "http_400", Capacity, true, 0, false},
-		{"16 MB", func(w http.ResponseWriter, _ *http.Request) {
-			for range 256 {
-				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
-					return
-				}
-			}
-		}, "too_large", Capacity, true, 0, false},
-		{"without an end", func(w http.ResponseWriter, _ *http.Request) {
+		},
+		"302":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
+		"16 MB": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 16<<20)) },
+		"without an end": func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 					return
 				}
 			}
-		}, "too_large", Capacity, true, 0, false},
-		{"16 MB of header", func(w http.ResponseWriter, _ *http.Request) {
+		},
+		"16 MB of header": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Long", strings.Repeat("x", 16<<20))
-		}, "cut", Capacity, true, 0, false},
-		{"cut short", func(w http.ResponseWriter, _ *http.Request) {
+		},
+		"cut short": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, d.sold)
-		}, "cut", Capacity, true, 0, false},
-		{"cut JSON", answering(200, d.sold[:len(d.sold)-2]), "cut", Capacity, true, 0, false},
-		{"nothing", answering(200, ""), "empty", Capacity, true, 0, false},
-		{"nothing but space", answering(200, " \r\n\t"), "empty", Capacity, true, 0, false},
-		{"silence", func(_ http.ResponseWriter, r *http.Request) {
-			<-r.Context().Done()
-		}, "timeout", Capacity, true, 0, false},
-		{"a byte at a time", func(w http.ResponseWriter, r *http.Request) {
+		},
+		"silence": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"a byte at a time": func(w http.ResponseWriter, r *http.Request) {
 			for i := range 64 {
 				_, _ = io.WriteString(w, d.sold[i%len(d.sold):i%len(d.sold)+1])
 				_ = http.NewResponseController(w).Flush()
@@ -107,98 +71,72 @@ func hostileAnswers(d dialect) []hostile {
 					return
 				}
 			}
-		}, "timeout", Capacity, true, 0, false},
-		{"abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cut", Capacity, true, 0, false},
-
-		// These are proper refusals with a status other than 200.
-		{"400 with a code", answering(400, d.refused("ERROR_PAGEURL")), "ERROR_PAGEURL", Parameters, false, 0, false},
-		{"402 with a code", answering(402, d.refused("ERROR_WRONG_USER_KEY")), "ERROR_WRONG_USER_KEY", Account, false, 0, false},
-		{"429", answering(429, "slow down"), "http_429", Capacity, false, 0, false},
-		{"429 that sells", answering(429, d.sold), "http_429", Capacity, false, 0, false},
-		{"429 with a code", answering(429, d.refused("ERROR_NEVER_HEARD_OF")), "ERROR_NEVER_HEARD_OF", Capacity, false, 0, false},
-		{"429 with a task's code", answering(429, d.refused("ERROR_CAPTCHA_UNSOLVABLE")), "ERROR_CAPTCHA_UNSOLVABLE",
-			Capacity, false, 0, false},
-		{"429 with an account's code", answering(429, d.refused("ERROR_KEY_DOES_NOT_EXIST")), "ERROR_KEY_DOES_NOT_EXIST",
-			Account, false, 0, false},
+		},
+		"abort": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	}
-	if d.api == targets.ProtocolInPHP {
-		rows = append(rows, hostile{"402 in plain text", answering(402, "ERROR_WRONG_USER_KEY"), "ERROR_WRONG_USER_KEY",
-			Account, false, 0, false})
-	}
-	// These are answers with wrong types, and answers of the other protocol.
-	for name, body := range map[string]string{
-		"a list": "[" + d.sold + "]", "a number": "7", "a text": `"5"`, "null": "null", "true": "true", "an empty object": "{}",
-		"objects":       `{"status":{},"request":{},"errorId":{},"errorCode":{},"taskId":{},"solution":{}}`,
-		"lists":         `{` + d.granted + `,"request":["5"],"taskId":["5"],"solution":[{"token":"5"}]}`,
-		"truth":         `{` + d.granted + `,"request":true,"taskId":true,"solution":true}`,
-		"numbers":       `{` + d.granted + `,"request":5.5,"taskId":5.5,"solution":{"token":5.5,"gRecaptchaResponse":5.5}}`,
-		"a control":     `{` + d.granted + `,"request":"5\u0000","taskId":"5\n","solution":{"token":"5\u0000"}}`,
-		"nothing in it": `{` + d.granted + `,"request":"","taskId":"","solution":{"token":""}}`,
-		"another tongue": map[targets.Protocol]string{targets.ProtocolInPHP: dialects()[1].sold,
-			targets.ProtocolCreateTask: dialects()[0].sold}[d.api],
-	} {
-		granted := d.api == targets.ProtocolCreateTask && strings.Contains(body, d.granted+`,"request"`)
-		rows = append(rows, hostile{name, answering(200, body), "odd", Capacity, true, 0, granted})
-	}
-	return rows
 }
 
 // After an invalid answer, in either protocol, the call ends. A submit counts as bought, unless the status proves that
-// it is not, and a poll does not end its task.
+// it is not, and a poll does not end its task. In testdata/hostile.txt an answer is a status and a text, or the name of
+// a handler. {sold} is the answer that sells, {cut} its beginning, {granted} the members of a successful answer, and
+// {refused CODE} a refusal.
 func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 	for _, d := range dialects() {
-		for _, row := range hostileAnswers(d) {
-			t.Run(string(d.api)+"/"+row.name, func(t *testing.T) {
+		handlers := hostileHandlers(d)
+		for _, row := range repliesOf(t, "hostile.txt") {
+			if len(row.heading) > 0 && row.heading[0] != string(d.api) {
+				continue
+			}
+			text := strings.NewReplacer("{sold}", d.sold, "{cut}", d.sold[:len(d.sold)-2], "{granted}", d.granted).Replace(row.reply)
+			if before, code, is := strings.Cut(text, "{refused "); is {
+				text = before + d.refused(strings.TrimSuffix(code, "}"))
+			}
+			handler, limit := handlers[text], callLimit
+			if text == "silence" || text == "a byte at a time" {
+				limit = time.Second // much longer than the time to connect
+			}
+			if handler == nil {
+				number, body, _ := strings.Cut(text, " ")
+				status, err := strconv.Atoi(number)
+				testkit.NoError(t, err)
+				handler = answering(status, body)
+			}
+			t.Run(string(d.api)+"/"+row.reply, func(t *testing.T) {
 				t.Parallel()
-				for _, action := range []string{submit, poll} {
-					testHostileAnswer(t, d, row, action)
-				}
+				got := hostileOutcome(t, d, handler, limit, submit) + "; " + hostileOutcome(t, d, handler, limit, poll)
+				testkit.Equal(t, row.reply, got, row.want)
 			})
 		}
 	}
 }
 
-func testHostileAnswer(t *testing.T, d dialect, row hostile, action string) {
+// hostileOutcome describes the error of a call.
+func hostileOutcome(t *testing.T, d dialect, handler http.HandlerFunc, limit time.Duration, action string) string {
 	t.Helper()
 	var calls atomic.Int32
 	c, j := newServedClient(t, targets.Provider{Protocol: d.api, Service: d.profile}, func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
 		// The server notices a disconnect only after the body has been read.
 		_, _ = io.Copy(io.Discard, r.Body)
-		row.handler(w, r)
+		handler(w, r)
 	})
-	if row.code == "timeout" {
-		c.limit = time.Second // much longer than the time to connect
-	}
-	ask, outcome := submitOne, "unknown"
+	c.limit = limit
+	ask := submitOne
 	if action == poll {
-		ask, outcome = pollOne, "transport"
+		ask = pollOne
 	}
-	err := ask(t, c)
+	e := faultOf(t, ask(t, c))
 	calls.Store(0)
 	_ = ask(t, c) // called again, because the first call may have left a connection open
-	e := faultOf(t, err)
-	if action == poll && row.granted {
-		row.code, row.class, outcome = Unreadable, Task, Task.String()
-	}
-	bought := row.bought && action == submit
-	if row.bare != 0 && action == submit {
-		bought, row.class = false, row.bare
-		if outcome = "transport"; row.bare != Capacity {
-			outcome = row.bare.String()
-		}
-	}
-	if e.Code != row.code || e.Class != row.class || e.Unknown != bought {
-		t.Errorf("%s: %v (unknown %v), want %v %s (unknown %v)", action, err, e.Unknown, row.class, row.code, bought)
-	}
+	testkit.Equal(t, action+": requests for one call", calls.Load(), 1)
 	if e.Class == Capacity && e.Delay <= 0 {
 		t.Errorf("%s: no delay", action)
 	}
-	if !row.bought {
-		outcome = row.class.String()
+	text := fmt.Sprintf("%s: %s %s", j.last(), e.Class, e.Code)
+	if e.Unknown {
+		text += ", may be bought"
 	}
-	testkit.Equal(t, "observed", j.last(), action+" "+outcome)
-	testkit.Equal(t, action+": requests for one call", calls.Load(), 1)
+	return text
 }
 
 // A client reads at most 64 KiB of an answer.

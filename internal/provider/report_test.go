@@ -6,10 +6,12 @@ import (
 	"errors"
 	"net/url"
 	"reflect"
+	"strconv"
 	"testing"
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 func TestReportCalls(t *testing.T) {
@@ -72,50 +74,16 @@ func TestReportCalls(t *testing.T) {
 }
 
 func TestAnswersToReports(t *testing.T) {
-	const ok = "(ok)"
-	for _, row := range []struct {
-		api         targets.Protocol
-		status      int
-		reply, want string
-		class       Class
-	}{
-		{targets.ProtocolInPHP, 200, `{"status":1,"request":"OK_REPORT_RECORDED"}`, ok, 0},
-		{targets.ProtocolInPHP, 200, "OK_REPORT_RECORDED\n", ok, 0},
-		{targets.ProtocolInPHP, 200, "OK", ok, 0},
-		{targets.ProtocolInPHP, 200, `{"status":0,"request":"ERROR_DUPLICATE_REPORT"}`, ok, 0},
-		{targets.ProtocolInPHP, 200, "ERROR_DUPLICATE_REPORT", ok, 0},
-		{targets.ProtocolInPHP, 200, "REPORT_NOT_RECORDED", "REPORT_NOT_RECORDED", Task},
-		{targets.ProtocolInPHP, 200, `{"status":0,"request":"ERROR_REPORT_NOT_RECORDED"}`, "ERROR_REPORT_NOT_RECORDED", Task},
-		{targets.ProtocolInPHP, 200, "ERROR_IP_ADDRES", "ERROR_IP_ADDRES", Task},
-		{targets.ProtocolInPHP, 200, "ERROR_WRONG_CAPTCHA_ID", "ERROR_WRONG_CAPTCHA_ID", Task},
-		{targets.ProtocolInPHP, 200, "ERROR_BAD_PARAMETERS", "ERROR_BAD_PARAMETERS", Task},
-		{targets.ProtocolInPHP, 200, "ERROR_NEW", "ERROR_NEW", Task},
-		{targets.ProtocolInPHP, 200, "CAPCHA_NOT_READY", "CAPCHA_NOT_READY", Task},
-		{targets.ProtocolInPHP, 200, "<html>", "html", Capacity},
-		{targets.ProtocolInPHP, 404, "404 page not found", "http_404", Capacity},
-		{targets.ProtocolInPHP, 500, "", "http_500", Capacity},
-		{targets.ProtocolInPHP, 429, "", "http_429", Capacity},
-		{targets.ProtocolInPHP, 200, "ERROR_NO_SLOT_AVAILABLE", "ERROR_NO_SLOT_AVAILABLE", Capacity},
-		{targets.ProtocolInPHP, 200, "ERROR_WRONG_USER_KEY", "ERROR_WRONG_USER_KEY", Account},
-		{targets.ProtocolInPHP, 403, `{"status":0,"request":"ERROR_KEY_DOES_NOT_EXIST"}`, "ERROR_KEY_DOES_NOT_EXIST", Account},
-		{targets.ProtocolCreateTask, 200, `{"errorId":0,"status":"success"}`, ok, 0},
-		{targets.ProtocolCreateTask, 200, `{"errorId":1,"errorCode":"ERROR_DUPLICATE_REPORT"}`, ok, 0},
-		{targets.ProtocolCreateTask, 200, `{"errorId":16,"errorCode":"ERROR_NO_SUCH_CAPCHA_ID"}`, "ERROR_NO_SUCH_CAPCHA_ID", Task},
-		{targets.ProtocolCreateTask, 200, `{"errorId":16}`, "ERROR_NO_SUCH_CAPCHA_ID", Task},
-		{targets.ProtocolCreateTask, 200, `{"errorId":1,"errorCode":"ERROR_REPORT_NOT_RECORDED"}`, "ERROR_REPORT_NOT_RECORDED", Task},
-		{targets.ProtocolCreateTask, 200, `{"errorId":110,"errorCode":"ERROR_TASK_NOT_SUPPORTED"}`, "ERROR_TASK_NOT_SUPPORTED", Task},
-		{targets.ProtocolCreateTask, 200, `{"errorId":1,"errorCode":"CAPCHA_NOT_READY"}`, "CAPCHA_NOT_READY", Task},
-		{targets.ProtocolCreateTask, 200, `{"errorId":1,"errorCode":"no ` + jsonKey + `, no call"}`, "no [redacted], no call", Task},
-	} {
-		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Service: twoCaptcha})
-		says(row.status, row.reply)
-		err := c.Report(context.Background(), "5", captcha.Turnstile, false)
-		if row.want == ok {
-			if err != nil {
-				t.Errorf("%s: %v", row.reply, err)
-			}
-		} else if e := faultOf(t, err); e.Code != row.want || e.Class != row.class || e.Unknown {
-			t.Errorf("%s: %v", row.reply, err)
+	checkReplies(t, "reports.txt", func(heading []string, reply string) string {
+		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: targets.Protocol(heading[0]), Service: twoCaptcha})
+		status, err := strconv.Atoi(heading[1])
+		testkit.NoError(t, err)
+		says(status, reply)
+		if err = c.Report(t.Context(), "5", captcha.Turnstile, false); err == nil {
+			return "recorded"
 		}
-	}
+		e := faultOf(t, err)
+		testkit.Equal(t, reply+": unknown", e.Unknown, false)
+		return e.Class.String() + " " + e.Code
+	})
 }

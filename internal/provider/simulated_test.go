@@ -68,21 +68,17 @@ func buyEveryKind(t *testing.T, waiting, c *Client, service *simulatedtest.Servi
 	ctx := t.Context()
 	for i, id := range everyKind() {
 		task, err := waiting.Submit(ctx, request(id))
-		if err != nil {
-			t.Fatalf("%+v: %v", id, err)
-		}
+		testkit.NoError(t, err)
 		_, err = waiting.Poll(ctx, task, id)
 		testkit.ErrorIs(t, string(id.Type)+", polled an hour before its end", err, ErrNotReady)
 		task, err = c.Submit(ctx, request(id))
-		if err != nil {
-			t.Fatalf("%+v: %v", id, err)
-		}
+		testkit.NoError(t, err)
 		solution, err := c.Poll(ctx, task, id)
 		for errors.Is(err, ErrNotReady) {
 			time.Sleep(time.Millisecond)
 			solution, err = c.Poll(ctx, task, id)
 		}
-		if err != nil || agentOf(solution) == "" {
+		if err != nil || solution.Extra.Members()["userAgent"] == "" {
 			t.Fatalf("%+v: %+v, %v", id, solution, err)
 		}
 		sale := service.Sold()[i]

@@ -1,287 +1,86 @@
 package provider
 
 import (
-	"context"
 	"encoding/base64"
-	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"reflect"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
-// For each type, a submit has the fields that this table lists, in both protocols. The table also
-// shows the differences between profiles.
+var update = flag.Bool("update", false, "write testdata/requests.txt")
+
+// For each type, a submit has the fields that testdata/requests.txt lists, in both protocols. The file also shows the
+// differences between profiles.
 func TestFieldsOfEachType(t *testing.T) {
 	const page, site = "https://example.com/login", "a-sitekey"
-	image := thePicture()
-	body := base64.StdEncoding.EncodeToString(image)
 	picture := captcha.Picture{
 		SHA256: strings.Repeat("0f", 32), Charset: captcha.DigitsOrLetters, CaseSensitive: true, MinLength: 4, MaxLength: 6,
 		Phrase: true, Math: true, Language: "en", Instructions: "die rötlichen",
 	}
-	type form = map[string]string
-	type task = map[string]any
+	image := base64.StdEncoding.EncodeToString(thePicture())
+	short := strings.NewReplacer(url.QueryEscape(image), "PICTURE", image, "PICTURE", url.QueryEscape(pingback), "PINGBACK",
+		pingback, "PINGBACK", url.QueryEscape(canary), "KEY", strings.ReplaceAll(jsonKey, "&", `\u0026`), "KEY")
+	var text strings.Builder
 	for _, row := range []struct {
 		profile string
 		id      captcha.Identity
-		form    form
-		task    task
 	}{
-		{captchaAI, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Invisible: true},
-			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "invisible": "1"},
-			task{"type": "RecaptchaV2TaskProxyless", "websiteURL": page, "websiteKey": site, "isInvisible": true}},
+		{captchaAI, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Invisible: true}},
 		{other, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Enterprise: true,
-			Proxy: "192.0.2.1:1080", ProxyType: "socks5"},
-			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "enterprise": "1", "proxy": "192.0.2.1:1080",
-				"proxytype": "SOCKS5"},
-			task{"type": "RecaptchaV2EnterpriseTask", "websiteURL": page, "websiteKey": site,
-				"proxyType": "socks5", "proxyAddress": "192.0.2.1", "proxyPort": 1080.0}},
+			Proxy: "192.0.2.1:1080", ProxyType: "socks5"}},
 		{captchaAI, captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: site, Pageurl: page, Enterprise: true,
-			Action: "homepage", MinScore: 0.3},
-			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "version": "v3", "enterprise": "1",
-				"action": "homepage", "min_score": "0.3"},
-			task{"type": "RecaptchaV3TaskProxyless", "websiteURL": page, "websiteKey": site, "isEnterprise": true,
-				"pageAction": "homepage", "minScore": 0.3}},
-		{captchaAI, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a", Data: "c&d",
-			Proxy: "u:p@s:s@[2001:db8::1]:8080", ProxyType: "http"},
-			form{"method": "turnstile", "sitekey": site, "pageurl": page, "action": "a", "data": "c&d",
-				"proxy": "u:p@s:s@[2001:db8::1]:8080", "proxytype": "HTTP"},
-			task{"type": "TurnstileTask", "websiteURL": page, "websiteKey": site, "action": "a", "data": "c&d", "proxyType": "http",
-				"proxyAddress": "2001:db8::1", "proxyPort": 8080.0, "proxyLogin": "u", "proxyPassword": "p@s:s"}},
-		{twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, DataS: "s+/="},
-			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "data-s": "s+/="},
-			task{"type": "RecaptchaV2TaskProxyless", "websiteURL": page, "websiteKey": site, "recaptchaDataSValue": "s+/="}},
-		{twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Enterprise: true, DataS: "s"},
-			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "data-s": "s", "enterprise": "1"},
-			task{"type": "RecaptchaV2EnterpriseTaskProxyless", "websiteURL": page, "websiteKey": site, "enterprisePayload": task{"s": "s"}}},
-		{twoCaptcha, captcha.Identity{Type: captcha.HCaptcha, Sitekey: site, Pageurl: page, RQData: "r", UserAgent: "U"},
-			form{"method": "hcaptcha", "sitekey": site, "pageurl": page, "data": "r", "userAgent": "U"},
-			task{"type": "HCaptchaTaskProxyless", "websiteURL": page, "websiteKey": site, "userAgent": "U",
-				"enterprisePayload": task{"rqdata": "r"}}},
-		{capSolver, captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: site, Pageurl: page, Enterprise: true},
-			form{"method": "userrecaptcha", "googlekey": site, "pageurl": page, "version": "v3", "enterprise": "1"},
-			task{"type": "ReCaptchaV3EnterpriseTaskProxyLess", "websiteURL": page, "websiteKey": site}},
-		{capSolver, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a", Data: "d"},
-			form{"method": "turnstile", "sitekey": site, "pageurl": page, "action": "a", "data": "d"},
-			task{"type": "AntiTurnstileTaskProxyLess", "websiteURL": page, "websiteKey": site,
-				"metadata": task{"action": "a", "cdata": "d"}}},
-		{capMonster, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a", Data: "d"},
-			form{"method": "turnstile", "sitekey": site, "pageurl": page, "action": "a", "data": "d"},
-			task{"type": "TurnstileTaskProxyless", "websiteURL": page, "websiteKey": site, "pageAction": "a", "data": "d"}},
-		{captchaAI, captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", Pageurl: page},
-			form{"method": "geetest", "gt": "g", "challenge": "c", "pageurl": page},
-			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "gt": "g", "challenge": "c"}},
-		{twoCaptcha, captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", APIServer: "a", Pageurl: page,
-			Proxy: "192.0.2.1:80", ProxyType: "http"},
-			form{"method": "geetest", "gt": "g", "challenge": "c", "api_server": "a", "pageurl": page, "proxy": "192.0.2.1:80",
-				"proxytype": "HTTP"},
-			task{"type": "GeeTestTask", "websiteURL": page, "gt": "g", "challenge": "c", "geetestApiServerSubdomain": "a",
-				"proxyType": "http", "proxyAddress": "192.0.2.1", "proxyPort": 80.0}},
-		{twoCaptcha, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page},
-			form{"method": "geetest_v4", "captcha_id": "i", "pageurl": page},
-			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "version": 4.0, "initParameters": task{"captcha_id": "i"}}},
-		{other, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page},
-			form{"method": "geetest_v4", "captcha_id": "i", "pageurl": page},
-			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "version": 4.0, "gt": "i"}},
-		{captchaAI, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page},
-			form{"method": "geetest", "gt": "i", "version": "4", "pageurl": page},
-			task{"type": "GeeTestTaskProxyless", "websiteURL": page, "version": 4.0, "gt": "i"}},
-		{captchaAI, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: picture.SHA256, Charset: captcha.Digits}},
-			form{"method": "base64", "body": body, "numeric": "1"},
-			task{"type": "ImageToTextTask", "body": body, "numeric": 1.0}},
-		{twoCaptcha, captcha.Identity{Type: captcha.Image, Picture: picture},
-			form{"method": "base64", "body": body, "numeric": "3", "regsense": "1", "min_len": "4", "max_len": "6", "phrase": "1",
-				"calc": "1", "lang": "en", "textinstructions": "die rötlichen"},
-			task{"type": "ImageToTextTask", "body": body, "numeric": 3.0, "case": true, "minLength": 4.0, "maxLength": 6.0, "phrase": true,
-				"math": true, "comment": "die rötlichen"}},
-		{captchaAI, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{MinLength: 4, MaxLength: 6}},
-			form{"method": "base64", "body": body, "min_len": "4", "max_len": "6", "minLen": "4", "maxLen": "6"},
-			task{"type": "ImageToTextTask", "body": body, "minLength": 4.0, "maxLength": 6.0}},
+			Action: "homepage", MinScore: 0.3}},
+		{captchaAI, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a",
+			Data: "c&d", Proxy: "u:p@s:s@[2001:db8::1]:8080", ProxyType: "http"}},
+		{twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, DataS: "s+/="}},
+		{twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Enterprise: true,
+			DataS: "s"}},
+		{twoCaptcha, captcha.Identity{Type: captcha.HCaptcha, Sitekey: site, Pageurl: page, RQData: "r", UserAgent: "U"}},
+		{capSolver, captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: site, Pageurl: page, Enterprise: true}},
+		{capSolver, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a", Data: "d"}},
+		{capMonster, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a", Data: "d"}},
+		{captchaAI, captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", Pageurl: page}},
+		{twoCaptcha, captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", APIServer: "a",
+			Pageurl: page, Proxy: "192.0.2.1:80", ProxyType: "http"}},
+		{twoCaptcha, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page}},
+		{other, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page}},
+		{captchaAI, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page}},
+		{captchaAI, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: picture.SHA256,
+			Charset: captcha.Digits}}},
+		{twoCaptcha, captcha.Identity{Type: captcha.Image, Picture: picture}},
+		{captchaAI, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{MinLength: 4, MaxLength: 6}}},
 	} {
 		r := Request{Identity: row.id, Pingback: pingback}
 		if row.id.Type == captcha.Image {
-			r.Image = image
+			r.Image = thePicture()
 		}
-		var got []received
-		c, _ := newServedClient(t, targets.Provider{Service: row.profile}, recorder(t, &got, `{"status":1,"request":"0123"}`))
-		if task, err := c.Submit(t.Context(), r); err != nil || task != "0123" {
-			t.Fatalf("%+v: %q, %v", row.id, task, err)
-		}
-		want := url.Values{"key": {canary}, "json": {"1"}, "pingback": {pingback}}
-		for name, value := range row.form {
-			want.Set(name, value)
-		}
-		if fields, err := url.ParseQuery(got[0].body); err != nil || !reflect.DeepEqual(fields, want) {
-			t.Errorf("%s %+v sends\n%v, want\n%v", row.profile, row.id, fields, want)
-		}
-		c, _ = newServedClient(t, targets.Provider{Protocol: targets.ProtocolCreateTask, Service: row.profile},
-			recorder(t, &got, `{"errorId":0,"taskId":5}`))
-		if _, err := c.Submit(t.Context(), r); err != nil {
-			t.Fatalf("%+v: %v", row.id, err)
-		}
-		var sent task
-		err := json.Unmarshal([]byte(got[1].body), &sent)
-		wanted := task{"clientKey": canary, "task": row.task, "callbackUrl": pingback}
-		if language := row.id.Picture.Language; language != "" {
-			wanted["languagePool"] = language
-		}
-		if err != nil || !reflect.DeepEqual(sent, wanted) {
-			t.Errorf("%s %+v sends\n%v, want\n%v", row.profile, row.id, sent, wanted)
-		}
-		for i, want := range []received{
-			{method: "POST", uri: "/in.php", kind: "application/x-www-form-urlencoded"},
-			{method: "POST", uri: "/createTask", kind: "application/json"},
-		} {
-			if want.body = got[i].body; got[i] != want {
-				t.Errorf("%+v is sent as %+v", row.id, got[i])
+		fmt.Fprintf(&text, "# %s, %s\n", row.profile, row.id.Type)
+		for _, protocol := range []targets.Protocol{targets.ProtocolInPHP, targets.ProtocolCreateTask} {
+			var got []received
+			c, _ := newServedClient(t, targets.Provider{Protocol: protocol, Service: row.profile},
+				recorder(t, &got, `{"status":1,"request":"0123","errorId":0,"taskId":"0123"}`))
+			if task, err := c.Submit(t.Context(), r); err != nil || task != "0123" || len(got) != 1 {
+				t.Fatalf("%+v: %q, %v after %d requests", row.id, task, err, len(got))
 			}
+			fmt.Fprintf(&text, "%s %s, %s\n\t%s\n", got[0].method, got[0].uri, got[0].kind, short.Replace(got[0].body))
 		}
 	}
-}
-
-// Solutions of each type are read in every known form. Incomplete solutions are rejected.
-func TestSolutionsOfEachType(t *testing.T) {
-	v3 := map[string]string{"challenge": "c", "validate": "v", "seccode": "v|jordan"}
-	v4 := map[string]string{"captcha_id": "i", "lot_number": "l", "pass_token": "p", "gen_time": "1767323045", "captcha_output": "o/=="}
-	const list = "challenge:c,validate:v,seccode:v|jordan"
-	for _, row := range []struct {
-		api    targets.Protocol
-		kind   captcha.Type
-		reply  string
-		want   string // the expected text or outcome
-		values map[string]string
-		agent  string
-	}{
-		{targets.ProtocolInPHP, captcha.GeeTest, "OK|" + list, list, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"` + list + `","user_agent":"U"}`, list, v3, "U"},
-		{targets.ProtocolInPHP, captcha.GeeTest, `OK|{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`,
-			`{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest,
-			`{"status":1,"request":"{\"geetest_challenge\":\"c\",\n \"geetest_validate\":\"v\",\"geetest_seccode\":\"v|jordan\"}"}`, `{"geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}`, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest,
-			`{"status":1,"request":{"challenge":"c", "validate":"v","seccode":"v|jordan"},"useragent":"U"}`,
-			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, "U"},
-		{targets.ProtocolInPHP, captcha.GeeTest,
-			`{"status":1,"request":"OK","result":{"challenge":"c","validate":"v","seccode":"v|jordan"}}`,
-			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"challenge":"c","validate":"v","seccode":"v|jordan"}`,
-			`{"challenge":"c","seccode":"v|jordan","validate":"v"}`, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, "\ufeff" +
-			`{"status":"1","geetest_challenge":"c","geetest_validate":"v","geetest_seccode":"v|jordan"}<br>a warning`,
-			`{"challenge":"c","seccode":"v|jordan","validate":"v"}`, v3, ""},
-		{targets.ProtocolInPHP, captcha.GeeTestV4,
-			`{"status":1,"request":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o\/=="}}`, `{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":1767323045,"captcha_output":"o\/=="}`, v4, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":0,"request":"CAPCHA_NOT_READY"}`, notReady, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":"ERROR_TOKEN_EXPIRED"}`, "ERROR_TOKEN_EXPIRED", nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `OK|challenge:c,validate:v`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `OK|03AF`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":{"challenge":"c","validate":"v"}}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"challenge":"c","validate":"v"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"challenge":"c","validate":"v","seccode":"s"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest,
-			`{"status":1,"request":{"challenge":"c\u0000","validate":"v","seccode":"\ud800"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1,"request":["c","v","s"]}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.GeeTest, `{"status":1}`, capacity, nil, ""},
-
-		{targets.ProtocolInPHP, captcha.Image, "OK|zwei wörter|二", "zwei wörter|二", nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":" zwei w\u00f6rter "}`, " zwei wörter ", nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":1234}`, "1234", nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"0123"}`, "0123", nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"{\"a\":1}"}`, `{"a":1}`, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"` + strings.Repeat("x", longText) + `"}`,
-			strings.Repeat("x", longText), nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"` + strings.Repeat("x", longText+1) + `"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":""}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"  "}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"a\nb"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"a\u0085b"}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, "OK|a\xffb", capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":{"text":"a"}}`, capacity, nil, ""},
-		{targets.ProtocolInPHP, captcha.Image, `{"status":1,"request":"ERROR_CAPTCHA_UNSOLVABLE"}`, "ERROR_CAPTCHA_UNSOLVABLE", nil, ""},
-
-		{targets.ProtocolCreateTask, captcha.GeeTest,
-			`{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"v|jordan"}}`,
-			`{"challenge":"c","validate":"v","seccode":"v|jordan"}`, v3, ""},
-		{targets.ProtocolCreateTask, captcha.GeeTestV4,
-			`{"status":"ready","solution":{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}}`, `{"captcha_id":"i","lot_number":"l","pass_token":"p","gen_time":"1767323045","captcha_output":"o/==","userAgent":"U"}`, v4, "U"},
-		{targets.ProtocolCreateTask, captcha.GeeTest,
-			`{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","token":"03AF"}}`, Unreadable, nil, ""},
-		{targets.ProtocolCreateTask, captcha.GeeTest, `{"errorId":0,"status":"processing"}`, notReady, nil, ""},
-		{targets.ProtocolCreateTask, captcha.Image,
-			`{"errorId":0,"status":"ready","solution":{"text":"zwei wörter","url":"http://x"}}`, "zwei wörter", nil, ""},
-		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":7}}`, "7", nil, ""},
-		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"text":"a\tb"}}`, Unreadable, nil, ""},
-		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":{"token":"03AF"}}`, Unreadable, nil, ""},
-		{targets.ProtocolCreateTask, captcha.Image, `{"errorId":0,"status":"ready","solution":"a"}`, Unreadable, nil, ""},
-	} {
-		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Service: twoCaptcha})
-		says(http.StatusOK, row.reply)
-		s, err := c.Poll(context.Background(), "1", captcha.Identity{Type: row.kind})
-		if got := resultWord(s.Token, err); got != row.want || agentOf(s) != row.agent {
-			t.Errorf("%s %s is taken for %q by %q, want %q by %q", row.kind, row.reply, got, agentOf(s), row.want, row.agent)
-		}
-		testkit.DeepEqual(t, string(row.kind)+" "+row.reply, captcha.Named(row.kind, s.Token), row.values)
-		if err != nil && (strings.Contains(err.Error(), "jordan")) {
-			t.Errorf("an answer is shown: %v", err)
-		}
+	if *update {
+		testkit.NoError(t, os.WriteFile("testdata/requests.txt", []byte(text.String()), 0o600))
 	}
-}
-
-// All texts of a solution except the token are passed on, in both protocols. The service may say when the token
-// expires.
-func TestSolutionsTravelWhole(t *testing.T) {
-	soon := time.Now().Add(time.Minute).UnixMilli()
-	for _, row := range []struct {
-		api          targets.Protocol
-		reply, extra string
-	}{
-		{targets.ProtocolInPHP, `{"status":1,"request":"P1_x","useragent":"U","respKey":"E0|y","price":"0.1","n":7,"none":""}`, `{"respKey":"E0\u007cy","userAgent":"U"}`},
-		{targets.ProtocolInPHP, "OK|P1_x", ""},
-		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"token":"P1_x","gRecaptchaResponse":"P1_x","respKey":"E0","bad":"a\u0000","o":{}}}`, `{"respKey":"E0"}`},
-		{targets.ProtocolCreateTask, fmt.Sprintf(`{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":%d}}`, soon), ""},
-		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":1e19}}`, ""},
-		{targets.ProtocolCreateTask, `{"status":"ready","solution":{"gRecaptchaResponse":"P1_x","expireTime":-5,"né":"ü"}}`, `{"né":"ü"}`},
-	} {
-		c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: row.api, Service: twoCaptcha})
-		says(http.StatusOK, row.reply)
-		s, err := c.Poll(t.Context(), "1", captcha.Identity{Type: captcha.HCaptcha})
-		if err != nil || s.Token != "P1_x" || string(s.Extra) != row.extra {
-			t.Errorf("%s has %q, %v", row.reply, s.Extra, err)
-		}
-		if says := strings.Contains(row.reply, fmt.Sprint(soon)); says != (s.Expires.UnixMilli() == soon) || !says && !s.Expires.IsZero() {
-			t.Errorf("%s expires at %v", row.reply, s.Expires)
-		}
-	}
-}
-
-// A callback has the same texts, wherever a service puts them.
-func TestSolutionsOfCallbacksTravelWhole(t *testing.T) {
-	for _, row := range []struct{ query, body, extra string }{
-		{"id=5&code=tok&useragent=U&respKey=R", "", `{"respKey":"R","userAgent":"U"}`},
-		{"", `{"id":5,"code":"tok","userAgent":"U","respKey":"R"}`, `{"respKey":"R","userAgent":"U"}`},
-		{"", `{"taskId":5,"status":"ready","userAgent":"U","solution":{"gRecaptchaResponse":"tok","respKey":"R","expireTime":1900000000000}}`, `{"respKey":"R","userAgent":"U"}`},
-		{"id=5&code=tok", "", ""},
-	} {
-		query, err := url.ParseQuery(row.query)
-		testkit.NoError(t, err)
-		c, err := ReadCallback(query, []byte(row.body))
-		if err != nil || c.Solution.Token != "tok" || string(c.Solution.Extra) != row.extra {
-			t.Errorf("%s%s has %q, %v", row.query, row.body, c.Solution.Extra, err)
-		}
-		if says := strings.Contains(row.body, "expireTime"); says == c.Solution.Expires.IsZero() {
-			t.Errorf("%s expires at %v", row.body, c.Solution.Expires)
-		}
-	}
+	want, err := os.ReadFile("testdata/requests.txt")
+	testkit.NoError(t, err)
+	testkit.Equal(t, "the requests", text.String(), string(want))
 }
 
 // After a submit, neither the client nor its open connection refers to the picture in any form.

@@ -228,6 +228,9 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 			probe = i
 		}
 	}
+	if s.Probe && len(up) > 0 {
+		probe = -1
+	}
 	if probe >= 0 {
 		candidates[probe].tried = now // not by Next, which is on Redis' clock; if another replica probed, place refuses
 	}
@@ -340,7 +343,11 @@ func stateOf(p Provider, brake pool.Brake) provider.State {
 	switch brake.Kind {
 	case string(pool.Busy), string(pool.Refused):
 		s.Kind = provider.StateBusy
+		if time.Since(brake.Next) > outageEvery { // no order tried it lately
+			return provider.State{Kind: provider.StateOK, Balance: s.Balance}
+		}
 	case pool.BrakeAccount:
+		s.Balance = nil // it is of before the fault
 		s.Code, _, _ = strings.Cut(brake.Reason, ": ")
 		if strings.HasPrefix(brake.Reason, "ERROR: ") { // 2captcha's codes of bans, such as ERROR: 1001
 			s.Code = brake.Reason[:min(len(brake.Reason), len("ERROR: 1001"))]
@@ -435,7 +442,7 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	switch {
 	case outage && !c.poll && known.Kind == pool.BrakePolls: // the trial stays a poll
 	case outage:
-		every := outageEvery
+		every := max(outageEvery, fault.Delay)
 		if _, interval := a.Pace(""); c.poll {
 			every = max(every, 2*interval) // so that a poll in flight is the trial, not an order
 		}
@@ -487,11 +494,14 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 	}
 	var stuck []string
 	all := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !isDown(other) })
+	none := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !other.Brakes() })
 	for i, a := range listed {
 		as.mu.Lock()
 		before, now := a.brake, brakes[i]
 		if a.inherited = a.inherited && !now.Brakes(); a.inherited {
 			now = before
+		} else if isDown(before) && isDown(now) && before.Since.Before(now.Since) {
+			now.Since = before.Since // the new key is wrong, too
 		}
 		if a.brake = now; !before.Brakes() && now.Brakes() {
 			a.tried = time.Now()
@@ -502,7 +512,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 			a.slowPolls = false
 		}
 		as.mu.Unlock()
-		b.announce(a, before, now, all)
+		b.announce(a, before, now, none)
 		if isStuck(now) && !all { // else no order could replace those that are stuck
 			stuck = append(stuck, a.Name())
 		}
@@ -532,15 +542,15 @@ func isStuck(brake pool.Brake) bool {
 	return brake.Brakes() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeAccount && !isEmpty(brake))
 }
 
-// announce logs that a provider went down or up, or that its account has a fault besides. The argument all reports whether all of them are
-// down.
-func (b *Buyer) announce(a *account, before, now pool.Brake, all bool) {
+// announce logs that a provider went down or up, or that its account has a fault besides. The argument none reports
+// whether no provider takes orders.
+func (b *Buyer) announce(a *account, before, now pool.Brake, none bool) {
 	is := isDown(now)
 	if is == isDown(before) && (now.Kind != pool.BrakeAccount || now.Kind == before.Kind) {
 		return
 	}
 	state, log := stateOf(a, now), b.c.Log.Warn
-	if now.Kind == pool.BrakeAccount { // an operator must act
+	if now.Kind == pool.BrakeAccount || none { // an operator must act
 		log = b.c.Log.Error
 	}
 	if is {
@@ -551,7 +561,7 @@ func (b *Buyer) announce(a *account, before, now pool.Brake, all bool) {
 		b.c.Log.Info("a provider is up again", "provider", a.Name(), "took", time.Since(before.Since).Round(time.Second))
 	}
 	if b.c.ProviderChanged != nil {
-		b.c.ProviderChanged(a.Name(), is, state, all)
+		b.c.ProviderChanged(a.Name(), is, state, none)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestKeyRotation(t *testing.T) {
 		refuses(before)
 		r := w.replica("r1", entry)
 		_ = r.buy(spec())
-		time.Sleep(2 * second)
+		time.Sleep(2400 * time.Millisecond)
 		typo, replaced := keyed("typo")
 		refuses(typo)
 		good, repaired := keyed("good")
@@ -100,10 +100,11 @@ func TestKeyRotation(t *testing.T) {
 			ups   int
 		}{{replaced, provider.StateDown, 0}, {repaired, provider.StateOK, 1}} {
 			r.SetProviders([]purchase.Entry{c.entry})
-			testkit.Equal(t, "at once", r.Providers(t.Context())[0].State.Kind, provider.StateDown)
-			time.Sleep(2 * second)
-			testkit.Equal(t, "after its first calls", r.Providers(t.Context())[0].State.Kind, c.state)
-			testkit.Equal(t, "logged", r.log.Count("a provider is up again"), c.ups)
+			testkit.Equal(t, "at once with "+c.entry.Account, r.Providers(t.Context())[0].State.Kind, provider.StateDown)
+			time.Sleep(2400 * time.Millisecond)
+			testkit.Equal(t, "after the first calls of "+c.entry.Account, r.Providers(t.Context())[0].State.Kind, c.state)
+			ups := r.log.Count("a provider is up again", "took=5s") + r.log.Count("a provider is up again", "took=6s")
+			testkit.Equal(t, "logged, with the time since the first fault", ups, c.ups)
 		}
 	})
 	bubble(t, "removed, renamed", func(t *testing.T, w *world) {
@@ -382,7 +383,9 @@ func TestOutages(t *testing.T) {
 	})
 	bubble(t, "of submits that the service's front refuses", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.submit = func(int, provider.Request) (string, error) { return "", fails(provider.Capacity, "http_503") }
+		f.submit = func(int, provider.Request) (string, error) {
+			return "", &provider.Error{Class: provider.Capacity, Code: "http_503", Delay: 5 * second}
+		}
 		one, two := w.replica("r1", f.entry()), w.replica("r2", f.entry())
 		for range 10 { // the pauses of a busy service grow, so that two replicas make few calls
 			_ = one.buy(spec())
@@ -436,6 +439,11 @@ func TestChoice(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(60 * time.Second)
+		s.Probe = true
+		if err := one.buy(s); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
+			t.Errorf("the try of a failing identity went to a provider that is down: %v", err)
+		}
+		s.Probe = false
 		one.mustBuy(s)
 		testkit.Equal(t, "with a probe", counts(), "2 1")
 		testkit.Equal(t, "chosen as", one.ended[len(one.ended)-1].Choice, "probe")

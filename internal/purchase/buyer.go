@@ -71,6 +71,7 @@ type Spec struct {
 	Image         []byte   // bytes of a picture; the order is unpooled
 	Policy        string   // how the provider is chosen: ordered, cheapest or best
 	Urgent        bool     // a caller waits for the order
+	Probe         bool     // the identity's orders failed: its one try does not also try a provider that is down
 	Avoid         []string // providers that get the order only if no other can; not with the policy ordered
 }
 
@@ -91,9 +92,9 @@ type Config struct {
 	// is cancelled earlier has an unknown outcome.
 	CallTime time.Duration
 	Pool     *pool.Pool
-	// ProviderChanged is called when a provider goes down, perhaps as the last one (all), or up: then the state has since
+	// ProviderChanged is called when a provider goes down, perhaps so that none takes orders, or up: then the state has since
 	// when it was down. It must not block; nil = no observer.
-	ProviderChanged func(name string, down bool, state provider.State, all bool)
+	ProviderChanged func(name string, down bool, state provider.State, none bool)
 	// BalanceRead is called with each balance that was read. It must not block; nil = no observer.
 	BalanceRead func(provider string, balance float64)
 	Letters     string // folder of the dead letters

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -73,9 +74,8 @@ func TestCertificatesAndPasswordsChange(t *testing.T) {
 			redistest.Do(t, plain, "CLIENT", "KILL", "TYPE", "normal")
 		}
 		db.SetTLS(c.with)
-		if db.SetPassword(c.login); fault(t, db) != c.want {
-			t.Errorf("after %s: %s, want %s", c.change, fault(t, db), c.want)
-		}
+		db.SetPassword(c.login)
+		testkit.Equal(t, fmt.Sprint("after ", c.change), fault(t, db), c.want)
 	}
 }
 

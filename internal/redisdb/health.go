@@ -88,7 +88,7 @@ func (db *DB) Run(ctx context.Context) error {
 			now.data, now.lost = was.data, was.lost
 		} else if was.data != "" && was.data != now.data {
 			now.lost = time.Now()
-			db.log.Error("redis lost its data: ready tokens, orders in flight and today's budgets are gone")
+			db.log.Error("redis lost its data: ready tokens, orders in flight and the counts of budgets are gone")
 			if db.Lost != nil {
 				db.Lost(now.data)
 			}

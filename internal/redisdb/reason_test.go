@@ -77,9 +77,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 			s := opened(t, o)
 			now := s.probe(t.Context(), time.Time{})
 			s.report(s.condition.Swap(now), now)
-			if got, want := s.Health().Reason, c.reason+" ("+cmp.Or(c.where, "redis.example.com:6379")+")"; got != want {
-				t.Errorf("health: %s\nwant: %s", got, want)
-			}
+			testkit.Equal(t, "health", s.Health().Reason, c.reason+" ("+cmp.Or(c.where, "redis.example.com:6379")+")")
 			if text := log.String(); !errors.Is(now.fault, ErrDown) || !strings.Contains(text, c.reason) || strings.Contains(text, password) {
 				t.Errorf("%v\nlog: %s", now.fault, text)
 			}

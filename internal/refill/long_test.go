@@ -118,9 +118,8 @@ func TestBrakes(t *testing.T) {
 		time.Sleep(5 * second)
 		stop := w.commands()
 		time.Sleep(5 * time.Minute)
-		if scripts, _ := stop(); scripts > 5*60*3+40 {
-			t.Errorf("%d scripts in 5 minutes", scripts)
-		}
+		scripts, _ := stop()
+		testkit.AtMost(t, "scripts in 5 minutes", scripts, 5*60*3+40)
 		testkit.Equal(t, "state", w.state(login), "starved "+purchase.ErrNoProvider.Error())
 		w.set(func() { w.noProvider = false })
 		r.Apply(others(login))
@@ -164,9 +163,7 @@ func TestBudgets(t *testing.T) {
 		time.Sleep(2 * second)
 		r.Apply(both)
 		time.Sleep(5 * second)
-		if s := w.state(later); !strings.HasPrefix(s, "budget the overall budget is used up") {
-			t.Error(s)
-		}
+		testkit.Equal(t, w.state(later), strings.HasPrefix(w.state(later), "budget the overall budget is used up"), true)
 		time.Sleep(20 * second)
 		r.stop()
 		time.Sleep(time.Hour - 40*second)

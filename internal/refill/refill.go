@@ -385,7 +385,7 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	}
 	spec, step := d.spec, 0
 	d.held, spec.Avoid = c.Fresh+c.Orders-c.Waiting, c.Brake.Avoid
-	spec.Depth, spec.Horizon = wants.Want, spec.Margin+lead
+	spec.Depth, spec.Horizon, spec.Probe = wants.Want, spec.Margin+lead, c.Brake.Brakes()
 	if len(c.Leads) >= leadsToWait {
 		spec.Shortest = slices.Min(c.Leads)
 	}

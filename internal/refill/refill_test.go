@@ -32,9 +32,7 @@ func TestFilling(t *testing.T) {
 		testkit.Equal(t, "tokens", w.counts(login).Fresh, 5)
 		testkit.Equal(t, "state", w.state(login), "ok")
 		for range 3 {
-			if !r.take(login) {
-				t.Error("no token")
-			}
+			testkit.Equal(t, "a token", r.take(login), true)
 			before := w.sold(login)
 			time.Sleep(100 * time.Millisecond)
 			testkit.Equal(t, "orders 100 ms after a take", w.sold(login), before+1)
@@ -117,9 +115,7 @@ func TestFilling(t *testing.T) {
 		dead := w.start(2, file(login))[0]
 		time.Sleep(22 * second)
 		dead.deaf.Store(true)
-		if !dead.take(login) {
-			t.Error("no token")
-		}
+		testkit.Equal(t, "a token", dead.take(login), true)
 		dead.setAway(true)
 		before := w.sold(login)
 		time.Sleep(3 * second)
@@ -163,9 +159,8 @@ func TestLearnedState(t *testing.T) {
 		time.Sleep(second / 2)
 		first.setAway(false)
 		first.stop()
-		if requests, _, _ = saved(); requests < 20 {
-			t.Errorf("the state has %d requests after the stop of a replica that was away", requests)
-		}
+		requests, _, _ = saved()
+		testkit.AtLeast(t, "requests of the state after the stop of a replica that was away", requests, 20)
 		next[0].stop()
 		requests, _, _ = saved()
 		testkit.Equal(t, "requests of the last state", requests, 39)

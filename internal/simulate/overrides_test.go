@@ -30,18 +30,7 @@ func baseOf(t *testing.T, args ...string) (policy.Simulation, string) {
 
 // A simulation has every setting of its target. Flags override these settings.
 func TestFlagsOverrideTheTarget(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pools.yaml")
-	const text = `currency: USD
-providers:
-  - {name: one, url: "https://a.example.com", key: 0123456789abcdef0123456789abcdef, first_poll: 7s, poll_interval: 2s, price_per_1000: 3}
-  - {name: two, url: "https://b.example.com", key: 1123456789abcdef0123456789abcdef, first_poll: 9s, poll_interval: 4s, price_per_1000: 8}
-targets:
-  other: {type: recaptcha_v2, sitekey: o, pageurl: "https://example.com/", owner: qa@example.com}
-  login: {type: recaptcha_v2, sitekey: k, pageurl: "https://example.com/", owner: qa@example.com, refill: adaptive,
-    depth: 40, min: 2, hit_rate: 0.9, miss_cost: 7, idle_after: 1h, lifetime: 100s, margin: 30s, warm: [{cron: "0 9 * * *", tokens: 6, for: 5m}]}
-`
-	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	target := []string{"--config", file, "--target", "login", "--demand", "poisson:0.1"}
+	target := []string{"--config", "testdata/pools.yaml", "--target", "login", "--demand", "poisson:0.1"}
 	params := policy.Params{
 		Adaptive: true, Depth: 40, Min: 2, HitRate: 0.9, MissCost: 7, IdleAfter: time.Hour, Usable: 70 * time.Second,
 		FirstPoll: 7 * time.Second, PollInterval: 2 * time.Second,

@@ -83,8 +83,7 @@ func TestLettersSurviveAKill(t *testing.T) {
 			delete(stored, l.Order)
 		}
 		testkit.Equal(t, "acknowledged letters that are gone", len(stored), 0)
-		if files, _ := filepath.Glob(s.path("*")); len(files) != len(found) {
-			t.Errorf("%d letters in %d files", len(found), len(files))
-		}
+		files, _ := filepath.Glob(s.path("*"))
+		testkit.Equal(t, "files of letters", len(files), len(found))
 	}
 }

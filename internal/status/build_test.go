@@ -14,6 +14,7 @@ import (
 	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // Readers share a document for a second, or for four times as long as it takes to build. A change ends its life; without
@@ -34,9 +35,7 @@ func TestReadersShareADocument(t *testing.T) {
 			time.Sleep(after)
 			before := stock.surveys.Load()
 			do()
-			if n := stock.surveys.Load() - before; n != want {
-				t.Errorf("%s: %d documents, want %d", what, n, want)
-			}
+			testkit.Equal(t, what+": documents", stock.surveys.Load()-before, want)
 		}
 		read := func() { c.Build(t.Context()) }
 		built("many at once", 1, 0, func() {
@@ -54,9 +53,7 @@ func TestReadersShareADocument(t *testing.T) {
 			reader.Go(read)
 			synctest.Wait()
 			c.Stopping()
-			if c.Build(t.Context()).Ready {
-				t.Error("the change is not shown")
-			}
+			testkit.Equal(t, "ready after the change", c.Build(t.Context()).Ready, false)
 			reader.Wait()
 		})
 		takes = time.Second
@@ -100,9 +97,7 @@ func TestLastKnownFiguresStay(t *testing.T) {
 				c.Changed()
 				began := time.Now()
 				d := c.Build(t.Context())
-				if took := time.Since(began); took > redisdb.CallTimeout {
-					t.Errorf("%s, %s: it took %s", name, what, took)
-				}
+				testkit.AtMost(t, name+", "+what+": time", time.Since(began), redisdb.CallTimeout)
 				last := d.Targets[len(set.Targets)-1]
 				if last.Fresh != len(set.Targets)-1 || d.Budget.Used != 3 || d.Solve.Requests != 3 || d.Dedup.Requests != 3 ||
 					d.History.Waiting != 5 {
@@ -152,9 +147,7 @@ func TestQueriesOfASurvey(t *testing.T) {
 		c.Changed()
 		c.Build(t.Context())
 		want := pool.Query{ID: target.ID, Margin: 40 * time.Second, Lead: lead}
-		if got := (*stock.queries.Load())[0]; got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
+		testkit.Equal(t, "the query", (*stock.queries.Load())[0], want)
 	}
 }
 

@@ -111,7 +111,7 @@ type Provider struct {
 	Since       string   `json:"since"`  // when the first replica found the provider down; RFC 3339, UTC; "" unless down
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency"`
-	Balance     *float64 `json:"balance"`   // null = not read in the last five minutes
+	Balance     *float64 `json:"balance"`   // null = unknown, as during a fault of the account
 	RetryAt     string   `json:"retry_at"`  // if down: time of the next call; RFC 3339, UTC; "" = unknown, or now
 	Callbacks   bool     `json:"callbacks"` // the provider has a callback_url in the configuration file
 	// Types compares the provider with the others; empty with fewer than two providers.

@@ -117,9 +117,7 @@ func TestDocument(t *testing.T) {
 	golden(t, "document.json", got)
 	var read Document
 	testkit.NoError(t, json.Unmarshal(got, &read))
-	if again := strictjson.Encode(read); !bytes.Equal(again, got) {
-		t.Errorf("read and encoded again:\n%s", again)
-	}
+	testkit.Equal(t, "read and encoded again", string(strictjson.Encode(read)), string(got))
 }
 
 // golden compares a text with a file in testdata. With -update it writes the file instead.

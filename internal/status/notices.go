@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/provider"
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
@@ -32,7 +33,7 @@ const mostLines = 5
 const BalanceLow = 5
 
 // DataLost says what the loss of Redis' data means.
-const DataLost = ": ready tokens, orders in flight, pauses, today's budgets and a history in Redis are gone; " +
+const DataLost = ": ready tokens, orders in flight, pauses, what budgets counted (this month, too) and a history in Redis are gone; " +
 	"pause again what was paused, and see whether Redis keeps an append-only file"
 
 // toldFor is how long the status says that Redis lost its data.
@@ -132,6 +133,10 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
 	}
 	_, _, all := outage(providers)
+	others := "the other providers get its orders"
+	if !slices.ContainsFunc(providers, func(p purchase.Status) bool { return p.State.Kind == provider.StateOK }) {
+		others = "no other provider takes orders now"
+	}
 	for _, p := range providers {
 		if s := p.State; !s.Kind.Usable() {
 			cause := p.State.Sentence(p.Name)
@@ -139,7 +144,7 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			if all {
 				alarm(s.Since, cause, "nothing is bought", action)
 			} else {
-				note(banner(s.Since, at, cause+": the other providers get its orders", action))
+				note(banner(s.Since, at, cause+": "+others, action))
 			}
 		}
 		if b := p.State.Balance; b != nil && *b < BalanceLow && p.State.Kind.Usable() {
@@ -202,7 +207,8 @@ func (d *Document) announceTargets() {
 	}
 	for _, u := range d.Budgets {
 		if key, is := strings.CutPrefix(u.Scope, pool.ScopeKey); is && u.Used >= u.Limit {
-			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens; raise it in the file, or wait")
+			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens until the "+
+				strings.TrimPrefix(u.Window, "money_")+" ends; raise it in the file, or wait")
 		}
 	}
 	if more := len(first) - mostLines; more > 0 {

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 // filesOf returns references to files with fixed contents.
@@ -34,9 +36,7 @@ func TestFileReferences(t *testing.T) {
 		len(set.Server.Keys) != 1 {
 		t.Errorf("url %s, depth %d, keys %d", got, set.Targets[0].Depth, len(set.Server.Keys))
 	}
-	if got := Password(set.Redis.URL); got != "p w" {
-		t.Errorf("password %q", got.Reveal())
-	}
+	testkit.Equal(t, "the password", Password(set.Redis.URL), "p w")
 	if got := mustParse(t, strings.Replace(minimal(), "owner: ", "owner: $${file:/x} ", 1),
 		References{}).Targets[0].Owner; !strings.HasPrefix(got, "${file:/x} ") {
 		t.Errorf("an escaped reference: %q", got)

@@ -95,87 +95,28 @@ func TestParseResolvesEveryKey(t *testing.T) {
 	published(t, "testdata/resolved.txt", []byte(text.String()))
 }
 
-// A missing key gets its value from the target's type, the defaults or the built-in values.
+// A missing key gets its value from the target's type, the defaults or the built-in values. The first word of a file's
+// name says which value testdata/inherited.txtar shows.
 func TestMissingKeysAreInherited(t *testing.T) {
-	const days = 24 * time.Hour
-	const types, life = "types: {recaptcha_v2: {lifetime: 100s, margin: 10s}}\n", "defaults: {lifetime: 90s, margin: 0s}\n"
-	const budgets = "defaults: {budget: {per_hour: 10, per_day: 100}}\n"
-	const windows = "defaults: {warm: [{cron: 0 8 * * *, tokens: 10, for: 30m}]}\n"
-	of := func(kind captcha.Type) string {
-		return strings.Replace(minimal(), "type: recaptcha_v2", "type: "+string(kind), 1)
+	shown := map[string]func(*Set) any{
+		"lifetime": func(s *Set) any { return []time.Duration{s.Targets[0].Lifetime, s.Targets[0].Margin} },
+		"budget":   func(s *Set) any { return s.Targets[0].Budget },
+		"history":  func(s *Set) any { return s.History },
+		"policy":   func(s *Set) any { return []ProvidersPolicy{s.ProvidersPolicy, s.Targets[0].ProvidersPolicy} },
+		"warm":     func(s *Set) any { return s.Targets[0].Warm },
+		"withheld": func(s *Set) any { return s.Targets[0].Withheld && s.Targets[0].Halted() != "" },
+		"price":    func(s *Set) any { return s.Providers[0].Price },
+		"service": func(s *Set) any {
+			p := s.Providers[0]
+			return fmt.Sprint(p.Name, " ", p.Service, " ", p.Protocol, " ", p.URL, " ", p.Balance)
+		},
 	}
-	withoutProvider := func(extra string) string { return "targets:" + strings.SplitN(minimal(extra), "targets:", 2)[1] }
-	lifetime := func(s *Set) any { return []time.Duration{s.Targets[0].Lifetime, s.Targets[0].Margin} }
-	budget := func(s *Set) any { return s.Targets[0].Budget }
-	history := func(s *Set) any { return s.History }
-	policy := func(s *Set) any { return []ProvidersPolicy{s.ProvidersPolicy, s.Targets[0].ProvidersPolicy} }
-	warm := func(s *Set) any { return s.Targets[0].Warm }
-	withheld := func(s *Set) any { return s.Targets[0].Withheld && s.Targets[0].Halted() != "" }
-	price := func(s *Set) any { return s.Providers[0].Price }
-	service := func(s *Set) any {
-		p := s.Providers[0]
-		return fmt.Sprint(p.Name, " ", p.Service, " ", p.Protocol, " ", p.URL, " ", p.Balance)
-	}
-	ofService := func(keys string) string {
-		return strings.Replace(minimal(), `name: acme, url: "https://solver.example.com", key: k1`, "key: k, "+keys, 1)
-	}
-	for _, tc := range []struct {
-		text string
-		show func(*Set) any
-		want any
-	}{
-		{minimal(), lifetime, []time.Duration{120 * time.Second, 40 * time.Second}},
-		{of(captcha.Turnstile), lifetime, []time.Duration{300 * time.Second, 50 * time.Second}},
-		{of(captcha.HCaptcha), lifetime, []time.Duration{120 * time.Second, 40 * time.Second}},
-		{types + minimal(), lifetime, []time.Duration{100 * time.Second, 10 * time.Second}},
-		{types + life + minimal(), lifetime, []time.Duration{90 * time.Second, 0}},
-		{types + life + minimal("lifetime: 80s", "margin: 5s"), lifetime, []time.Duration{80 * time.Second, 5 * time.Second}},
-		{types + minimal("margin: 0s"), lifetime, []time.Duration{100 * time.Second, 0}},
-
-		{"budget: {per_day: 7}\n" + minimal(), budget, Budget{}},
-		{minimal("budget: {per_hour: 1}"), budget, Budget{PerHour: 1, PerDay: 0}},
-		{budgets + minimal(), budget, Budget{PerHour: 10, PerDay: 100}},
-		{budgets + minimal("budget: {per_hour: 20}"), budget, Budget{PerHour: 20, PerDay: 100}},
-		{budgets + minimal("budget: {per_day: 0}"), budget, Budget{PerHour: 10, PerDay: 0}},
-		{budgets + minimal("budget:"), budget, Budget{PerHour: 10, PerDay: 100}},
-
-		{"history:\n" + minimal(), history, History{Backend: HistoryRedis, Keep: 7 * days, Audit: 7 * days}},
-		{"history: {audit: 0s, keep: 24h}\n" + minimal(), history, History{Backend: HistoryRedis, Keep: days}},
-		{"history: {backend: none}\n" + minimal(), history, History{Backend: HistoryNone}},
-		{"history: {backend: dynamodb}\n" + minimal(), history,
-			History{Backend: HistoryDynamoDB, Keep: 90 * days, Audit: 7 * days, Table: "CaptchaSolves", ActiveItems: true}},
-		{"history: {backend: postgres, url: 'postgres://h'}\n" + minimal(), history,
-			History{Backend: HistoryPostgres, Keep: 90 * days, Audit: 7 * days, URL: "postgres://h"}},
-
-		{minimal(), policy, []ProvidersPolicy{ProvidersOrdered, ProvidersOrdered}},
-		{"providers_policy: best\n" + minimal(), policy, []ProvidersPolicy{ProvidersBest, ProvidersBest}},
-		{"defaults: {providers_policy: best}\n" + minimal(), policy, []ProvidersPolicy{ProvidersOrdered, ProvidersBest}},
-		{"providers_policy: best\n" + minimal("providers_policy: cheapest"), policy, []ProvidersPolicy{ProvidersBest, ProvidersCheapest}},
-
-		{windows + minimal(), warm, []Warm{{"0 8 * * *", 10, 30 * time.Minute}}},
-		{windows + minimal("warm: [{cron: 0 7 * * *, tokens: 8, for: 1h}]"), warm, []Warm{{"0 7 * * *", 8, time.Hour}}},
-		{windows + minimal("warm: []"), warm, []Warm(nil)},
-		{windows + minimal("warm:", "# - none"), warm, []Warm(nil)},
-
-		{minimal("simulated_only: true"), withheld, true},
-		{minimal("simulated_only: false"), withheld, false},
-		{withoutProvider("simulated_only: true"), withheld, false},
-
-		{ofService("service: captchaai"), service, "captchaai captchaai in_php https://ocr.captchaai.com false"},
-		{ofService("service: 2captcha"), service, "2captcha 2captcha in_php https://2captcha.com true"},
-		{ofService("service: 2captcha, protocol: create_task"), service, "2captcha 2captcha create_task https://api.2captcha.com true"},
-		{ofService("service: anti-captcha"), service, "anti-captcha anti-captcha create_task https://api.anti-captcha.com true"},
-		{ofService("service: capmonster"), service, "capmonster capmonster create_task https://api.capmonster.cloud true"},
-		{ofService("service: capsolver, name: mine, url: 'http://127.0.0.1:1/', balance: false"), service,
-			"mine capsolver create_task http://127.0.0.1:1 false"},
-		{minimal(), service, "acme  in_php https://solver.example.com false"},
-
-		{minimal(), price, unknownPrices},
-		{withProviderKeys("price_per_1000: 0"), price, Prices{}},
-		{withProviderKeys("price_per_1000: {turnstile: 1.2, geetest_v4: '${PRICE:-4}'}"), price, Prices{-1, -1, -1, 1.2, -1, 4, -1}},
-	} {
-		testkit.DeepEqual(t, tc.text, tc.show(mustParse(t, tc.text, References{})), tc.want)
-	}
+	checkFiles(t, "testdata/inherited.txtar", func(file caseFile) string {
+		set := mustParse(t, string(file.data), lookupOf())
+		what, _, _ := strings.Cut(file.name, ":")
+		text := fmt.Sprintf("%+v\n", shown[what](set))
+		return strings.Replace(text, "URL:[redacted]", "URL:"+set.History.URL.Reveal(), 1)
+	})
 }
 
 // The price of one solve is known for each type, also for unpoolable types.
@@ -204,9 +145,4 @@ func TestExpandReplacesReferences(t *testing.T) {
 			t.Errorf("%q: %q, %q; want %q", text, got, problem, want)
 		}
 	}
-}
-
-// withProviderKeys returns the minimal file with additional keys of the provider.
-func withProviderKeys(keys string) string {
-	return strings.Replace(minimal(), "key: k1", "key: k1, "+keys, 1)
 }

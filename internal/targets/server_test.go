@@ -1,8 +1,11 @@
 package targets
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"poold/internal/testkit"
 )
 
 func TestListenFaultNeedsKeysBeyondLoopback(t *testing.T) {
@@ -15,9 +18,8 @@ func TestListenFaultNeedsKeysBeyondLoopback(t *testing.T) {
 		want string
 	}{{loopback, 0, ""}, {open, 0, openWithoutKeys}, {loopback + " " + open + " host.example.com:443", 1, ""}, {bad, 1, badListen}} {
 		for listen := range strings.FieldsSeq(c.list) {
-			if got := ListenFault(strings.TrimPrefix(listen, "-"), c.keys); got != c.want {
-				t.Errorf("%q with %d keys: %v, want %v", listen, c.keys, got, c.want)
-			}
+			fault := ListenFault(strings.TrimPrefix(listen, "-"), c.keys)
+			testkit.Equal(t, fmt.Sprintf("%q with %d keys", listen, c.keys), fault, c.want)
 		}
 	}
 }

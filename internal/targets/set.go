@@ -26,9 +26,9 @@ type Set struct {
 	// A provider with an empty key is left out. If none remains and Redis is embedded, a simulated
 	// provider serves.
 	Providers []Provider `yaml:"providers"`
-	// How an order gets its provider. One of ordered, cheapest, best. ordered: the first in the file that
-	// is up; cheapest: the lowest price; best: the lowest expected cost per accepted token, as learned from
-	// orders and reports. Also per target. Default: ordered.
+	// Which provider gets an order. One of ordered, cheapest, best. ordered: the first in the file that is up;
+	// cheapest: the lowest price; best: the lowest expected cost per accepted token, as learned from orders
+	// and reports. Default: ordered.
 	ProvidersPolicy ProvidersPolicy `yaml:"providers_policy" oneof:"ordered cheapest best"`
 	// The overall budget; its PerHour is 0.
 	Budget Budget `yaml:"budget"`
@@ -39,8 +39,7 @@ type Set struct {
 	// The store in which equal requests to POST /solve with 'dedup: identity' find each other. Needs a
 	// restart, except for the password in url.
 	Dedup Dedup `yaml:"dedup"`
-	// The store of the history: how orders ended and who took their tokens. Needs a restart, except for the
-	// password in url.
+	// The store of the history and the audit. Needs a restart, except for the password in url.
 	History History `yaml:"history"`
 	// The webhook for events. Without this section: none.
 	Notify Notify `yaml:"notify"`
@@ -115,8 +114,8 @@ const (
 // Key describes one caller of the HTTP API. The hashes SHA256 are unique in a Set. Targets are globs in
 // the syntax of path.Match; nil = all targets.
 type Key struct {
-	// The caller's name in the log. Several entries with the same name, scopes, targets, rate and budget
-	// are several keys of one caller. Required.
+	// The caller's name. Several entries with the same name, scopes, targets, rate and budget are several keys
+	// of one caller. Required.
 	Name string `yaml:"name"`
 	// The caller sends this text as 'Authorization: Bearer'; at least 8 characters, better 16 or more. Either
 	// this or key_sha256.
@@ -241,7 +240,7 @@ type Provider struct {
 	// Assumed age of a token when its callback first arrives. 0s to 24h. Default: 10s.
 	CallbackDelay time.Duration `yaml:"callback_delay" range:"0s to 24h"`
 	// The price of 1000 solves, for the spend figures and providers_policy: one number, or numbers by type. 0 is
-	// free. Without a number the price is unknown, and the prices of all providers count as equal.
+	// free. Without a number the price is unknown.
 	Price Prices `yaml:"price_per_1000"`
 }
 
@@ -331,20 +330,19 @@ type Target struct {
 	Name             string     // unique in a Set
 	ID               captcha.ID // Identity.ID(), computed once
 	captcha.Identity `yaml:",inline"`
-	// How many tokens are kept fresh; with refill: adaptive the most tokens kept and on order. 0 to 10000.
+	// The number of fresh tokens to keep; with refill: adaptive the most tokens kept and on order. 0 to 10000.
 	// Default: 5.
 	Depth int `yaml:"depth" range:"0 to 10000"`
 	// fixed: keeps the depth at all times; adaptive: learns the demand and buys accordingly. One of fixed,
 	// adaptive. Default: fixed.
 	Refill Refill `yaml:"refill" oneof:"fixed adaptive"`
-	// Adaptive: how many tokens are kept without any request, at most depth. 0 to 10000. Default: 0.
+	// Adaptive: the tokens to keep without any request, at most depth. 0 to 10000. Default: 0.
 	Min int `yaml:"min" range:"0 to 10000"`
 	// Adaptive: wanted share of requests that find a token. 0.5 to 0.9999. Default: 0.97.
 	HitRate float64 `yaml:"hit_rate" range:"0.5 to 0.9999"`
-	// Adaptive: how many spare tokens you would spend to save one caller a wait. 0.1 to 1000. Default: 3.
+	// Adaptive: the number of spare tokens that you would spend to save one caller a wait. 0.1 to 1000. Default: 3.
 	MissCost float64 `yaml:"miss_cost" range:"0.1 to 1000"`
-	// How an order gets its provider. One of ordered, cheapest, best. Without it: the providers_policy at the
-	// top level of the file.
+	// As at the top level of the file, for one target. One of ordered, cheapest, best.
 	ProvidersPolicy ProvidersPolicy `yaml:"providers_policy" oneof:"ordered cheapest best"`
 	// After this time without a request nothing is bought; adaptive keeps min. 0s means never. 0s to 24h.
 	// Default: 0s.
@@ -370,8 +368,8 @@ type Target struct {
 	Owner string `yaml:"owner" nonempty:"true"`
 	// true: buys nothing; tokens in stock are still handed out.
 	Paused bool `yaml:"paused"`
-	// true: the target buys only from a simulated provider; while the providers are real services, nothing is
-	// bought. For examples whose page is not yours. Not in the defaults.
+	// true: the target buys only from a simulated provider. For examples whose page is not yours. Not in the
+	// defaults.
 	SimulatedOnly bool `yaml:"simulated_only"`
 
 	Withheld bool // SimulatedOnly is set, and the providers are real services
@@ -383,9 +381,9 @@ type Warm struct {
 	// When the window begins: 'minute hour day month weekday', or @hourly, @daily, @weekly, @monthly, @yearly;
 	// UTC unless it begins with CRON_TZ=Europe/Berlin or another zone. Required.
 	Cron string `yaml:"cron"`
-	// How many tokens are kept ready. 1 to 10000. Required.
+	// The tokens to keep ready. 1 to 10000. Required.
 	Tokens int `yaml:"tokens" range:"1 to 10000"`
-	// How long the window lasts. 1s to 24h. Required.
+	// The length of the window. 1s to 24h. Required.
 	For time.Duration `yaml:"for" range:"1s to 24h"`
 }
 
@@ -394,8 +392,7 @@ type Warm struct {
 type Solve struct {
 	// The person or team responsible for these solves; needed, here or in the defaults.
 	Owner string `yaml:"owner" nonempty:"true"`
-	// Patterns of the pages that callers may request, such as https://*.example.com/*. A * in the host
-	// crosses no dot, one in the path crosses slashes; queries are not compared. Required.
+	// Patterns of the pages that callers may request, such as https://*.example.com/*. Required.
 	Pages []page `yaml:"pages" nonempty:"true"`
 	// Patterns of the site keys that callers may request, including GeeTest's gt and captcha_id. Without it:
 	// all.

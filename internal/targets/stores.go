@@ -124,10 +124,10 @@ type History struct {
 	// redis: the server of the section redis; postgres: the database of url; dynamodb: the table; none: no
 	// history is kept. One of redis, postgres, dynamodb, none. Default: redis.
 	Backend HistoryBackend `yaml:"backend" oneof:"redis postgres dynamodb none"`
-	// How long records are kept. 24h to 43800h. Without it: 168h (7 days) in redis, 2160h (90 days) in
+	// Records are kept for this time. 24h to 43800h. Without it: 168h (7 days) in redis, 2160h (90 days) in
 	// postgres and dynamodb.
 	Keep time.Duration `yaml:"keep" range:"24h to 43800h"`
-	// How long the audit (which key took which token, and its report) is kept: at least 24h, or 0s for none.
+	// The audit (which key took which token, and its report) is kept for this time: at least 24h, or 0s for none.
 	// 0s to 43800h. Default: 168h.
 	Audit time.Duration `yaml:"audit" range:"0s to 43800h"`
 	// Address of the database, beginning with postgres://. Needed with postgres.
@@ -138,8 +138,7 @@ type History struct {
 	Endpoint string `yaml:"endpoint"`
 	// Region of the table; dynamodb only. Without it: from AWS_REGION or the configuration of AWS.
 	Region string `yaml:"region"`
-	// Whether the table has an item for each order in flight, for other programs; dynamodb only. false saves 4
-	// write units an order. Default: true.
+	// Whether the table has an item for each order in flight, for other programs; dynamodb only. Default: true.
 	ActiveItems bool `yaml:"active_items"`
 }
 

@@ -153,9 +153,7 @@ func TestOtherProgramsReadTheTable(t *testing.T) {
 		t.Fatalf("%d are the newest of the site", len(newest))
 	}
 	for n, i := range newest {
-		if want := "SOLVE#" + stamp(rows[59-n].At) + "#" + rows[59-n].ID; i.text("SK") != want {
-			t.Errorf("%d of the site is %s, want %s", n, i.text("SK"), want)
-		}
+		testkit.Equal(t, fmt.Sprint("row ", n, " of the site"), i.text("SK"), "SOLVE#"+stamp(rows[59-n].At)+"#"+rows[59-n].ID)
 	}
 	day := query(t, s, nil, "PK = :pk AND SK = :sk",
 		map[string]string{":pk": "STATS#" + yesterday().Format(time.DateOnly), ":sk": "TYPE#" + string(captcha.Types()[0])})
@@ -305,9 +303,7 @@ func TestInit(t *testing.T) {
 	group.Wait()
 	rows := orders(yesterday(), 1)
 	mustAppend(t, s, rows...)
-	if err := errors.Join(s.Init(t.Context()), s.Check(t.Context())); err != nil {
-		t.Errorf("again: %v", err)
-	}
+	testkit.NoError(t, errors.Join(s.Init(t.Context()), s.Check(t.Context())))
 	table, expiry, err := s.describe(t.Context())
 	if err != nil || expiry != "ttl" || table.BillingModeSummary.BillingMode != types.BillingModePayPerRequest {
 		t.Errorf("the table: %+v, expires by %q, %v", table, expiry, err)
@@ -391,12 +387,8 @@ func TestRefusedCallsEndCheckAndInit(t *testing.T) {
 			t.Errorf("%s is refused: %v, want %s", step[0], err, want)
 		}
 		for _, later := range steps[n+1:] {
-			if called := proxy.Requests(later[0]); called != 0 {
-				t.Errorf("%s is refused, and %s is called %d times", step[0], later[0], called)
-			}
+			testkit.Equal(t, "calls of "+later[0]+" after "+step[0], proxy.Requests(later[0]), 0)
 		}
-		if err := errors.Join(direct.Init(t.Context()), direct.Check(t.Context())); err != nil {
-			t.Errorf("%s is allowed again: %v", step[0], err)
-		}
+		testkit.NoError(t, errors.Join(direct.Init(t.Context()), direct.Check(t.Context()))) // it is allowed again
 	}
 }

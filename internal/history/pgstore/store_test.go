@@ -61,9 +61,7 @@ func testSuite(t *testing.T, server *postgrestest.Server) {
 // Rows are sorted by the bytes of their IDs, even if the database sorts texts by the rules of a language.
 func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	server.SQL(t, "postgres", "create database english template template0 locale_provider icu icu_locale 'en'")
-	if got := server.SQL(t, "english", "select 'a' < 'B'"); got != "t" {
-		t.Fatalf("a < B: %s", got)
-	}
+	testkit.Equal(t, "a < B", server.SQL(t, "english", "select 'a' < 'B'"), "t")
 	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, quarter, quarter)
 	at := time.Now()
 	testkit.NoError(t, s.Append(t.Context(),

@@ -38,9 +38,7 @@ func TestEachKeyExpires(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(keys) != len(want) {
-			t.Errorf("the keys are %q", keys)
-		}
+		testkit.Equal(t, fmt.Sprintf("keys %q", keys), len(keys), len(want))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -54,38 +53,6 @@ func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 	}
 }
 
-// Unknown fields are listed, so that the server can refuse the order. A proxy counts as an unknown
-// field if the task type excludes proxies.
-func TestUnknownFieldsAreListed(t *testing.T) {
-	c := ReadLegacy(Request{Method: http.MethodGet, Path: "/in.php",
-		RawQuery: "method=turnstile&sitekey=s&pageurl=https://e.example/&pagedata=p&cookies=c&debug=0&soft_id=4&pingback=https://h.example/"})
-	if want := []string{"cookies", "pagedata"}; !reflect.DeepEqual(c.Order.Undone, want) || c.Order.Pingback == "" ||
-		c.Order.Bad != "" {
-		t.Errorf("%+v", c.Order)
-	}
-	task := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(`{"callbackUrl":"https://h.example/","softId":4,"priority":1,"task":{"type":"TurnstileTask",
-		"websiteURL":"https://e.example/","websiteKey":"s","cloudflareTaskType":"cf_clearance","cookies":"c","fallback":false}}`)}).Order
-	for _, text := range []string{`"x"`, `5`, `true`, `[1]`} {
-		o := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":`+text)
-		testkit.DeepEqual(t, "undone of the enterprisePayload "+text, o.Undone, []string{"enterprisePayload"})
-	}
-	nested := readTask(t, `"type":"HCaptchaTaskProxyless","enterprisePayload":{"rqdata":"r","Sentry":true,"empty":""},"other":{"a":{"b":1},"c":2}`)
-	testkit.DeepEqual(t, "unknown members within objects", nested.Undone, []string{"enterprisePayload.Sentry", "other"})
-	if want := []string{"cloudflareTaskType", "cookies", "priority"}; !reflect.DeepEqual(task.Undone, want) ||
-		task.Pingback == "" || task.Bad != "" || task.Identity.Proxy != "" {
-		t.Errorf("%+v", task)
-	}
-	for _, kind := range []string{"Turnstile", "RecaptchaV2Enterprise"} {
-		o := readTask(t, `"type":"`+kind+`TaskProxyless","proxyType":"http","proxyAddress":"192.0.2.1","proxyPort":8080`)
-		if !reflect.DeepEqual(o.Undone, []string{"proxyAddress"}) || o.Bad != "" || o.Identity.Proxy != "" || o.Identity.ProxyType != "" {
-			t.Errorf("%s without a proxy in its type: %+v", kind, o)
-		}
-	}
-	if o := readTask(t, `"type":"TurnstileTaskProxyless","proxyType":"","proxyAddress":"","proxyPort":0`); o.Undone != nil || o.Bad != "" {
-		t.Errorf("empty fields of a proxy: %+v", o)
-	}
-}
-
 // A malformed call has an error code in Bad. The parser still reads the key.
 func TestMalformedCallsAreBad(t *testing.T) {
 	post := func(kind, query, body string) Request {
@@ -120,26 +87,6 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		if c := ReadLegacy(r); c.Key != "k" || c.Bad+c.Order.Bad == "" {
 			t.Errorf("%s: %+v", name, c)
 		}
-	}
-	const task = `{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s"`
-	if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask",
-		Body: []byte(`{"clientKey":"k","task":` + task + "}}")}); c.Order.Bad != "" {
-		t.Fatalf("%+v", c)
-	}
-	for _, body := range []string{
-		`{"clientKey":"k","clientKey":"k","task":` + task + "}}", `{"clientKey":"k","task":` + task + `,"Type":"TurnstileTask"}}`,
-		`{"clientKey":"k","task":` + task + "}} x", `{"clientKey":"k","key":"k","task":` + task + "}}",
-		`{"clientKey":"k","taskId":true}`, `{"clientKey":"k","task":7}`, `{"clientKey":"k"}`,
-		`{"clientKey":"k","task":{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"s","action":"a","pageAction":"b"}}`,
-		`{"clientKey":"k","task":{"type":"FunCaptchaTask"}}`,
-	} {
-		if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)}); c.Key != "k" ||
-			c.Bad+c.Order.Bad == "" {
-			t.Errorf("%s: %+v", body, c)
-		}
-	}
-	if c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte("method=turnstile&key=k")}); c.Bad == "" {
-		t.Errorf("a form: %+v", c)
 	}
 }
 
@@ -255,36 +202,7 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 	}
 }
 
-func TestServersReadTheNamesOfAllServices(t *testing.T) {
-	const base = "key=k&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&"
-	for query, want := range map[string]captcha.Identity{
-		"method=userrecaptcha&googlekey=s&version=v2&datas=d": {Type: captcha.RecaptchaV2, Sitekey: "s", DataS: "d"},
-		"method=userrecaptcha&googlekey=s&version=v3&min_score=0.30&enterprise=0": {Type: captcha.RecaptchaV3, Sitekey: "s",
-			MinScore: 0.3},
-	} {
-		want.Pageurl = page
-		if o := ReadLegacy(Request{Path: "/in.php", RawQuery: base + query}).Order; o.Identity != want || o.Bad != "" {
-			t.Errorf("%s: %+v", query, o)
-		}
-	}
-	for fields, want := range map[string]captcha.Identity{
-		`"type":"NoCaptchaTaskProxyless","isInvisible":true`:                        {Type: captcha.RecaptchaV2, Invisible: true},
-		`"type":"ReCaptchaV2TaskProxyLess","userAgent":"UA"`:                        {Type: captcha.RecaptchaV2, UserAgent: "UA"},
-		`"type":"TurnstileTaskProxyless","cData":"d"`:                               {Type: captcha.Turnstile, Data: "d"},
-		`"type":"TurnstileTaskProxyless","turnstileCData":"d"`:                      {Type: captcha.Turnstile, Data: "d"},
-		`"type":"HCaptchaTaskProxyless","data":"r"`:                                 {Type: captcha.HCaptcha, RQData: "r"},
-		`"type":"HCaptchaTaskProxyless","enterprisePayload":{"rqdata":"r"}`:         {Type: captcha.HCaptcha, RQData: "r"},
-		`"type":"RecaptchaV3TaskProxyless","isEnterprise":true`:                     {Type: captcha.RecaptchaV3, Enterprise: true},
-		`"type":"AntiTurnstileTaskProxyLess","metadata":{"action":"a","cdata":"d"}`: {Type: captcha.Turnstile, Action: "a", Data: "d"},
-		`"type":"RecaptchaV2Task","proxyType":"SOCKS5","proxyAddress":"192.0.2.1","proxyPort":"8080"`: {
-			Type: captcha.RecaptchaV2, Proxy: "192.0.2.1:8080", ProxyType: "socks5"},
-	} {
-		want.Sitekey, want.Pageurl = "s", page
-		body := `{"clientKey":"k","task":{"websiteURL":"` + page + `","websiteKey":"s",` + fields + `}}`
-		if o := ReadTasks(Request{Path: "/createTask", Body: []byte(body)}).Order; o.Identity != want || o.Bad != "" || o.Undone != nil {
-			t.Errorf("%s: %+v", fields, o)
-		}
-	}
+func TestFieldsOfPictures(t *testing.T) {
 	fields, err := CreateTask(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "ru"}}, nil, "", "2captcha")
 	if err != nil || fields["languagePool"] != "rn" {
 		t.Errorf("the pool of Russian workers is %v, %v", fields["languagePool"], err)

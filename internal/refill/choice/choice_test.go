@@ -65,9 +65,8 @@ func TestReports(t *testing.T) {
 		want          float64
 	}{{0, 20, 1}, {10, 20, 0.667}, {20, 20, 0.5}, {35, 5, 0.5}, {38, 2, 0.05}, {40, 0, 0}} {
 		s := pool.Sums{"report:rejected:x": c.spite, "report:accepted:a": c.others / 2, "report:accepted:b": c.others / 2}
-		if accepted, all := reports(s); math.Abs(accepted/all-c.want) > 0.001 {
-			t.Errorf("%+v: %.3f of %.0f accepted", c, accepted/all, all)
-		}
+		accepted, all := reports(s)
+		testkit.AtMost(t, fmt.Sprintf("%+v: difference of the share", c), math.Abs(accepted/all-c.want), 0.001)
 	}
 }
 
@@ -132,9 +131,8 @@ func TestReplicasShareTheSums(t *testing.T) {
 		r := start(t, server, "a", "b")
 		chooses := func(r *replica) string {
 			i, how := r.Choose(Best, captcha.HCaptcha, false, []Provider{priced("a", 0.001), priced("b", 0.0012)})
-			if cheapest, _ := r.Choose(Cheapest, captcha.HCaptcha, false, []Provider{priced("b", 0.0012), priced("a", 0)}); cheapest != 1 {
-				t.Error("not the cheapest")
-			}
+			cheapest, _ := r.Choose(Cheapest, captcha.HCaptcha, false, []Provider{priced("b", 0.0012), priced("a", 0)})
+			testkit.Equal(t, "the cheapest", cheapest, 1)
 			return fmt.Sprint(i, how)
 		}
 		for range 20 {
@@ -192,8 +190,7 @@ func TestARefusalConcernsItsIdentity(t *testing.T) {
 		testkit.Equal(t, "rows after a refusal", len(r.Rows()), 0)
 		r.end(t, "b", pool.Solved)
 		one := start(t, server, "b")
-		if one.Read(t.Context()); one.Rows() != nil {
-			t.Errorf("rows %+v", one.Rows())
-		}
+		one.Read(t.Context())
+		testkit.Equal(t, "rows of one provider", len(one.Rows()), 0)
 	})
 }

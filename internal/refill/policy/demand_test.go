@@ -39,13 +39,10 @@ func TestDemand(t *testing.T) {
 			if !slices.IsSorted(got) || got[0] < 0 || got[len(got)-1] >= daySeconds {
 				t.Error("not ascending within the day")
 			}
-			if again, _ := Demand(model, daySeconds, 3); !slices.Equal(again, got) {
-				t.Error("the same seed draws another demand")
-			}
+			again, _ := Demand(model, daySeconds, 3)
+			testkit.Equal(t, "the same seed draws the same demand", slices.Equal(again, got), true)
 			name, _, _ := strings.Cut(model, ":")
-			if !strings.Contains(DemandHelp, name+":") {
-				t.Error("the help does not list it")
-			}
+			testkit.Equal(t, "the help lists it", strings.Contains(DemandHelp, name+":"), true)
 		})
 	}
 }

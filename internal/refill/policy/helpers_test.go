@@ -43,9 +43,7 @@ func simulated(t testing.TB, s Simulation) Result {
 	}
 	r, err := s.Run(t.Context())
 	testkit.NoError(t, err)
-	if r.Requests != r.Hits+r.Misses {
-		t.Errorf("requests do not add up: %+v", r)
-	}
+	testkit.Equal(t, "requests", r.Requests, r.Hits+r.Misses)
 	testkit.AtMost(t, "orders in flight", r.PeakInFlight, s.Concurrency)
 	if s.Params.Adaptive && r.PeakHeld > s.Params.Depth {
 		t.Errorf("%d tokens and orders were held with depth %d", r.PeakHeld, s.Params.Depth)

@@ -153,9 +153,8 @@ func TestDemandIsFollowed(t *testing.T) {
 	if d := x.decide(); d.Want < 22 || d.Want > 60 || d.Forecast < 16 || d.Forecast > 24 || d.Risk > 0.03 {
 		t.Errorf("at one a second: %+v", d)
 	}
-	if x.at += 900; x.decide().Want != 0 {
-		t.Errorf("a quarter of an hour later: %+v", x.decide())
-	}
+	x.at += 900
+	testkit.Equal(t, "want a quarter of an hour later", x.decide().Want, 0)
 }
 
 // After hours of lone requests, a request is not a burst; after hours of bursts it is. A token for a timer is wanted a
@@ -173,9 +172,8 @@ func TestWhatFollowedIsRemembered(t *testing.T) {
 	timer.at -= 300
 	last := timer.at
 	for silence, want := range map[float64]int{100: 0, 205: 0, 260: 1} {
-		if timer.at = last + silence; timer.decide().Want != want {
-			t.Errorf("%g s after the last request of a timer: %+v", silence, timer.decide())
-		}
+		timer.at = last + silence
+		testkit.Equal(t, fmt.Sprintf("want %g s after the last request of a timer", silence), timer.decide().Want, want)
 	}
 }
 
@@ -271,9 +269,7 @@ func TestCredit(t *testing.T) {
 	x := newTarget(nil)
 	credit := func(what string, want float64) {
 		t.Helper()
-		if got := x.decide().Credit; math.Abs(got-want) > 1e-6 {
-			t.Errorf("%s: credit %g, want %g", what, got, want)
-		}
+		testkit.AtMost(t, what+": difference of the credit", math.Abs(x.decide().Credit-want), 1e-6)
 	}
 	credit("new", 15)
 	x.misses(100)
@@ -363,9 +359,8 @@ func TestOddClocksAndCounts(t *testing.T) {
 	x.at -= 3600
 	testkit.Equal(t, "want after an hour back", x.decide().Want, was.Want)
 	x.c.Totals = Totals{}
-	if x.learn(); len(x.l.memory.entries) != entries {
-		t.Error("lost counts are requests")
-	}
+	x.learn()
+	testkit.Equal(t, "requests after a loss of the counts", len(x.l.memory.entries), entries)
 }
 
 // With a wanted hit rate, no more tokens are wanted than it needs, however cheap they are.

@@ -3,7 +3,6 @@
 package policy
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -37,9 +36,7 @@ func TestSavedStateIsTheSame(t *testing.T) {
 		return &target{x.p, l, x.c, x.at}
 	}
 	again := restored()
-	if text := again.l.Save(); !bytes.Equal(text, data) {
-		t.Errorf("saved again:\n%s\nfirst:\n%s", text, data)
-	}
+	testkit.Equal(t, "saved again", string(again.l.Save()), string(data))
 	x.learn()
 	again.learn()
 	for _, later := range []float64{0, 1, 15, 400} {

@@ -38,12 +38,10 @@ func TestAdaptiveInPlace(t *testing.T) {
 	if k := s.Adaptive(10).Params; !k.Adaptive || k.Depth != 64 || k.MissCost != 10 {
 		t.Errorf("of a fixed target: %+v", k)
 	}
-	if s.Params = usualFixed(100); s.Adaptive(3).Params.Depth != 100 {
-		t.Errorf("of a deep fixed target: %+v", s.Adaptive(3).Params)
-	}
-	if s.Params, s.Params.Depth = usual(), 7; s.Adaptive(10).Params.Depth != 7 {
-		t.Errorf("of an adaptive target: %+v", s.Adaptive(10).Params)
-	}
+	s.Params = usualFixed(100)
+	testkit.Equal(t, "depth of a deep fixed target", s.Adaptive(3).Params.Depth, 100)
+	s.Params, s.Params.Depth = usual(), 7
+	testkit.Equal(t, "depth of an adaptive target", s.Adaptive(10).Params.Depth, 7)
 	if k := s.Fixed(9).Params; k.Adaptive || k.Depth != 9 || k.Min != 0 {
 		t.Errorf("fixed: %+v", k)
 	}

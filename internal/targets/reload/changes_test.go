@@ -73,8 +73,6 @@ func TestLoadLogsWarnings(t *testing.T) {
 		b := newBench(t, text)
 		_, err := b.Load()
 		testkit.NoError(t, err)
-		if got := b.log.Count("level=WARN"); got != want {
-			t.Errorf("%d warnings, want %d, of\n%s", got, want, text)
-		}
+		testkit.Equal(t, "warnings of "+text, b.log.Count("level=WARN"), want)
 	}
 }

@@ -170,9 +170,7 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 func TestSetIsPublishedAfterItWasApplied(t *testing.T) {
 	key := "server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"
 	b := newBench(t, key+minimal("depth: 3"))
-	if old := b.load(); len(old.Server.Keys) != 1 {
-		t.Fatalf("the keys at first: %v", old.Server.Keys)
-	}
+	testkit.Equal(t, "keys at first", len(b.load().Server.Keys), 1)
 	b.Apply = func(ctx context.Context, s *targets.Set) {
 		if b.depth() != 3 || len(b.Current().Server.Keys) != 0 || len(b.Status().Problems) != 0 || s.Targets[0].Depth != 4 ||
 			ctx.Err() != nil {

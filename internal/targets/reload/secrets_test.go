@@ -64,9 +64,7 @@ func TestChangedCertificateIsRead(t *testing.T) {
 			":1: server.tls: the certificate and the key cannot be used: private key does not match public key") {
 		t.Errorf("a certificate without its key: %v", err)
 	}
-	if b.Current().Server.TLS.Certificate != first {
-		t.Error("a refused certificate is in use")
-	}
+	testkit.Equal(t, "the certificate in use", b.Current().Server.TLS.Certificate, first)
 	move("key.pem")
 	b.must(b.Reload(context.Background(), "ci"))
 	if b.Current().Server.TLS.Certificate == first || b.log.Count("the configuration was applied", "changes=\"other settings changed: server.tls.cert\"") != 1 {

@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"poold/internal/testkit"
+)
+
+var update = flag.Bool("update", false, "write what the calls of testdata/calls.txt mean")
+
+// In testdata/calls.txt a line with ? is the query of a GET of in.php, a line with " has the fields of a task for a page
+// and a site key, and any other line is a body of createTask. The next line, which is indented, says what the server
+// reads.
+func TestCalls(t *testing.T) {
+	text, err := os.ReadFile("testdata/calls.txt")
+	testkit.NoError(t, err)
+	var read strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if line[0] == '\t' {
+			continue
+		}
+		read.WriteString(line)
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(line)})
+		switch line[0] {
+		case '?':
+			c = ReadLegacy(Request{Method: http.MethodGet, Path: "/in.php", RawQuery: line[1:]})
+		case '"':
+			c = Call{Order: readTask(t, line)}
+		}
+		read.WriteString("\t" + c.described() + "\n")
+	}
+	if *update {
+		testkit.NoError(t, os.WriteFile("testdata/calls.txt", []byte(read.String()), 0o600))
+		return
+	}
+	want := strings.Split(string(text), "\n")
+	for i, line := range strings.Split(read.String(), "\n") {
+		testkit.Equal(t, fmt.Sprint("line ", i+1), line, want[min(i, len(want)-1)])
+	}
+}
+
+// described says what a call means.
+func (c *Call) described() string {
+	identity, _ := json.Marshal(c.Order.Identity) // without the proxy
+	text := string(identity)
+	if bad := strings.TrimSpace(c.Bad + " " + c.Order.Bad); bad != "" {
+		text = bad
+	}
+	for _, part := range [][2]string{
+		{"key", c.Key}, {"field", c.Order.BadField}, {"undone", strings.Join(c.Order.Undone, " ")}, {"pingback", c.Order.Pingback},
+		{"proxy", c.Order.Identity.ProxyType}, {"at", c.Order.Identity.Proxy.Reveal()},
+	} {
+		if part[1] != "" {
+			text += ", " + part[0] + " " + part[1]
+		}
+	}
+	return text
+}

@@ -153,7 +153,7 @@ func TestUnitReadsCredentials(t *testing.T) {
 		}
 		own(t, filepath.Join(credentials, "poold-key"), unitUser, 0o400)
 		p.within(t, 20*time.Second, "the end of the problem", func() bool {
-			return p.output.Count("the configuration file matches the configuration in use again") == round
+			return p.output.Count(`msg="the configuration was applied" changes=""`) == round
 		})
 	}
 	m.stop(t, n, p)

@@ -64,8 +64,8 @@ func (d *daemon) noteProvider(name string, down bool, state provider.State, none
 // noteUsedUp adds an event: a budget refused an order or a take. It is added once, until the budget has room again or
 // another limit.
 func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
-	u := status.ReadUse(spent)
-	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: u.UsedUp(), Lasts: events.Kept}
+	limit, window := limitOf(spent)
+	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: "used up: " + limit, Lasts: events.Kept}
 	consequence := ": nothing is bought on it; "
 	isKey := strings.HasPrefix(scope, pool.ScopeKey)
 	switch {
@@ -76,50 +76,50 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	}
 	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), spent)
 	e.Text = "T" + text[1:] + consequence + pool.RoomAgain(opens) + ", or at once if you raise it in the file."
-	if d.noteChange("budget "+u.Window, e) && isKey {
+	if d.noteChange("budget "+window, e) && isKey {
 		d.log.Warn("the budget of a key is used up", "key", scope, "reason", e.Text)
 	}
 }
 
 // noteBudgets adds an event for each budget of which 80 to 100 % are used, and one when it has room again: less than 75 %
-// are used, or it is gone: it was in the uses before.
-func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (uses []status.BudgetUse) {
-	uses = doc.BudgetUses()
-	for _, was := range before {
-		if !slices.ContainsFunc(uses, func(u status.BudgetUse) bool { return u.Scope == was.Scope && u.Window == was.Window }) {
-			d.noteBudget(was, events.BudgetOK, "is no longer limited.")
-		}
-	}
-	for _, u := range uses {
-		used := u.Text(doc.Currency) + " are used"
+// are used.
+func (d *daemon) noteBudgets(doc *status.Document) {
+	for _, u := range doc.BudgetUses() {
+		use := u.Text(doc.Currency)
 		switch share := u.Used / u.Limit; {
 		case share < 0.75:
-			d.noteBudget(u, events.BudgetOK, "has room: "+used+".")
+			d.noteBudget(u, use, events.BudgetOK, "has room: "+use+" are used.")
 		case share >= 0.8 && share < 1:
-			d.noteBudget(u, events.BudgetNear, "is nearly used up: "+used+"; raise it in the file if that is wanted.")
+			d.noteBudget(u, use, events.BudgetNear, "is nearly used up: "+use+" are used; raise it in the file if that is wanted.")
 		}
 	}
-	return uses
 }
 
-func (d *daemon) noteBudget(u status.BudgetUse, kind events.Kind, is string) {
+func (d *daemon) noteBudget(u status.BudgetUse, use string, kind events.Kind, is string) {
+	limit, window := limitOf(use)
 	e := events.Event{Kind: kind, Subject: u.Scope, State: string(kind), Lasts: events.Kept}
 	if target, found := strings.CutPrefix(u.Scope, status.OfTarget); found {
 		e.Subject, e.Target = target, target
 	}
 	if kind == events.BudgetNear {
-		e.Unless = u.UsedUp()
+		e.Unless = "used up: " + limit
 	}
 	e.Text = "The budget of " + strings.Replace(u.Scope, ":", " ", 1) + " " + is
-	d.noteChange("budget "+u.Window, e)
+	d.noteChange("budget "+window, e)
+}
+
+// limitOf returns the limit and the window in the use of a budget, as in "2 of 5 solves in the last 24 hours".
+func limitOf(use string) (limit, window string) {
+	_, rest, _ := strings.Cut(use, " of ")
+	limit, window, _ = strings.Cut(rest, " ")
+	return limit, window
 }
 
 // watch reads the status now and then: for events about budgets, and so that it has recent figures when Redis goes away.
 func (d *daemon) watch(ctx context.Context) error {
-	var uses []status.BudgetUse
 	for backoff.Sleep(ctx, watchEvery) == nil {
 		if doc := d.status.Build(ctx); doc.Redis.OK {
-			uses = d.noteBudgets(doc, uses)
+			d.noteBudgets(doc)
 		}
 	}
 	return nil
@@ -196,15 +196,7 @@ func reloadEvent(o reload.Outcome) events.Event {
 		e.Text = "The configuration file was refused, and the last valid one stays in use: " + problems
 		return e
 	}
-	var parts []string
-	for _, c := range o.Changes {
-		what := "targets " + c.How
-		if c.How == "keys" {
-			what = "other settings changed:"
-		}
-		parts = append(parts, what+" "+strings.Join(c.Names, ", "))
-	}
-	e.Text = "The configuration file was applied: " + cmp.Or(strings.Join(parts, "; "), "nothing changed") + "."
+	e.Text = "The configuration file was applied: " + cmp.Or(o.Changes, "nothing changed") + "."
 	if o.Mended {
 		e.Text = "The configuration file is valid again. " + e.Text
 	}

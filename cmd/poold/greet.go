@@ -7,24 +7,11 @@ import (
 	"poold/internal/targets"
 )
 
-const (
-	// simulatedNow warns operators that expect real tokens.
-	simulatedNow = "the provider is simulated: no site accepts its tokens"
-	demoMode     = "demo: embedded Redis, simulated provider; no site accepts its tokens"
-)
-
-// greet logs how the daemon runs, after it has started: its mode, its address, and a command to
-// try.
+// greet logs how the daemon runs, after it has started: its address, and a command to try.
 func (d *daemon) greet(set *targets.Set) {
 	var names []string
 	for _, p := range set.Providers {
 		names = append(names, p.Name)
-	}
-	switch {
-	case set.Demo():
-		d.log.Warn(demoMode)
-	case set.Simulated():
-		d.log.Warn(simulatedNow)
 	}
 	address := d.listener.Addr().String()
 	d.log.Info("serving", "address", address, "targets", len(set.Targets), "redis", d.redis.Mode, "providers", names)
@@ -39,10 +26,6 @@ func (d *daemon) greet(set *targets.Set) {
 		key = "--oauth2-bearer $POOLD_KEY " // without double quotes, which the log would escape
 	}
 	d.log.Info("the status page", "url", url+"/status")
-	buys := slices.IndexFunc(set.Targets, func(t targets.Target) bool { return t.Halted() == "" })
-	if buys < 0 {
-		d.log.Warn("nothing is bought for any target", "reason", set.Targets[0].Halted())
-		return
-	}
+	buys := max(0, slices.IndexFunc(set.Targets, func(t targets.Target) bool { return t.Halted() == "" }))
 	d.log.Info("to take a token", "command", "curl -s "+key+"'"+url+"/pool/"+set.Targets[buys].Name+"/token?wait=60s'")
 }

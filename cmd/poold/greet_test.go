@@ -12,8 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// When poold starts, a few log lines name its mode, the address of the status page, and a command
-// to take a token. If the daemon is a demo, the log has one more line.
+// When poold starts, a few log lines name the address of the status page, and a command to take a token.
 func TestGreeting(t *testing.T) {
 	const (
 		login = "targets:\n  alone: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, paused: true}\n" +
@@ -31,9 +30,9 @@ func TestGreeting(t *testing.T) {
 	where := "level=INFO msg=\"the status page\" url=http://" + at + "/status\nlevel=INFO msg=\"to take a token\" command=\"curl -s "
 	try := "'http://" + at + "/pool/login/token?wait=60s'\"\n"
 	for _, c := range []struct{ file, mode, want string }{
-		{login, "embedded", "level=WARN msg=\"" + demoMode + "\"\n" + serving("[simulated]", "embedded") + where + try},
-		{"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + login, "single", "level=WARN msg=\"" +
-			simulatedNow + "\"\n" + serving("[own]", "single") + where + try},
+		{login, "embedded", serving("[simulated]", "embedded") + where + try},
+		{"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + login, "single",
+			serving("[own]", "single") + where + try},
 		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") + where +
 			"--oauth2-bearer $POOLD_KEY " + try},
 	} {

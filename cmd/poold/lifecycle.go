@@ -30,7 +30,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 	lasting := context.WithoutCancel(ctx)
 
 	d.apply(ctx, d.file.Current())
-	d.file.Apply = d.reapply
+	d.file.Apply = d.apply
 	support := start(lasting, failed, d.supportParts()...)
 	d.redis.AwaitProbe(working) // so that /readyz never answers 200 without Redis
 	d.noteStart(lasting)

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
-	"poold/internal/backend"
 	"poold/internal/targets"
 )
 
@@ -23,8 +21,8 @@ type embeddedRedis struct{ *miniredis.Miniredis }
 // openRedis returns the address of the configured Redis. If the file selects the embedded Redis,
 // openRedis also starts this Redis and returns it, and the caller must close it. Otherwise the
 // second result is nil.
-func openRedis(wanted targets.Redis, log *slog.Logger) (address string, own *embeddedRedis, err error) {
-	redis.SetLogger(backend.RedisLog{Log: log})
+func openRedis(wanted targets.Redis) (address string, own *embeddedRedis, err error) {
+	logging.Disable() // it reports each failed dial, and package redisdb logs an outage once
 	if !wanted.Embedded() {
 		return wanted.URL.Reveal(), nil, nil
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // apply passes a new Set to all parts of the daemon that use a Set.
-func (d *daemon) apply(ctx context.Context, set *targets.Set) {
+func (d *daemon) apply(_ context.Context, set *targets.Set) {
 	d.port.SetLimit(set.Server.Connections)
 	if set.Server.TLS.Certificate != nil {
 		d.port.SetCertificate(set.Server.TLS.Certificate)
@@ -23,18 +23,10 @@ func (d *daemon) apply(ctx context.Context, set *targets.Set) {
 			store.DB.SetPassword(targets.Password(urls[store.Key]).Reveal())
 		}
 	}
+	d.openLetters(set)
 	d.buyer.SetProviders(d.providers.entries(set))
 	d.manager.Apply(set)
 	d.notifier.Apply(set.Notify)
-}
-
-// reapply applies the Set of a reload.
-func (d *daemon) reapply(ctx context.Context, set *targets.Set) {
-	if set.Simulated() && !d.file.Current().Simulated() {
-		d.log.Warn(simulatedNow)
-	}
-	d.openLetters(set)
-	d.apply(ctx, set)
 }
 
 // openLetters opens the folder of the dead letters and finds the letters of earlier runs. If no

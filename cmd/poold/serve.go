@@ -100,9 +100,7 @@ type daemon struct {
 	manager   *refill.Manager
 	stores    stores
 	solver    *solve.Service
-	tasks     *compat.Tasks
 	providers *providers
-	metrics   *httpapi.Metrics
 	status    *status.Collector
 	events    *events.Log
 	replica   replicas.Replica
@@ -136,7 +134,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	if d.listener = d.port; set.Server.TLS.Certificate != nil {
 		d.listener = d.port.TLS()
 	}
-	address, embedded, err := openRedis(set.Redis, log)
+	address, embedded, err := openRedis(set.Redis)
 	if err != nil {
 		return err
 	}
@@ -162,32 +160,30 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	d.ids = tokenid.New(d.redis, "{"+set.Redis.Prefix+"}:secret")
 	d.openEvents()
 	d.notifier = &notify.Notifier{Events: d.events, DB: d.redis, Replica: d.replica.ID, Version: version, Log: log}
-	d.metrics = httpapi.NewMetrics(version, commit(), d.replica.String(), d.port.Counts, d.lines.Dropped)
-	d.providers = newProviders(d.metrics.Provider)
+	metrics := httpapi.NewMetrics(version, commit(), d.replica.String(), d.port.Counts, d.lines.Dropped)
+	d.providers = newProviders(metrics.Provider)
 	if err := d.openStores(ctx, set); err != nil {
 		return err
 	}
 	keeps := d.stores.sink != nil
 	d.buyer = purchase.New(purchase.Config{
 		Pool: d.pool, Letters: set.DeadLetters, Sink: keeps, Active: d.stores.active,
-		Observer: d.metrics, Log: log, ProviderChanged: d.noteProvider, BalanceRead: d.noteBalance,
+		Observer: metrics, Log: log, ProviderChanged: d.noteProvider, BalanceRead: d.noteBalance,
 	})
-	d.openLetters(set)
 	telling := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteUsedUp}
 	d.manager = refill.New(d.pool, telling, log)
 	d.buyer.Turn, d.manager.Refused = d.manager.Changed, d.noteRefused
 	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: telling, Refiller: d.manager, Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
-	d.tasks = compat.New(d.pool, d.solver, log)
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,
-		History: d.stores.health(), Log: log,
+		History: d.stores.health, Log: log,
 		Replicas: func() []replicas.Replica { return replicas.List(d.pool.Live()) }, RedisMode: d.redis.Mode,
 		Version: version, StartedAt: d.replica.Started,
 	})
 	d.server = httpapi.New(httpapi.Deps{ //nolint:contextcheck // each request has a context
-		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Solver: d.solver, Tasks: d.tasks,
-		UsedUp: d.noteUsedUp, History: d.stores.sink, Audit: keeps && set.History.Audit > 0,
-		Status: d.status, Events: d.events, Metrics: d.metrics, Log: log, AccessLog: access,
+		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Solver: d.solver,
+		Tasks: compat.New(d.pool, d.solver, log), UsedUp: d.noteUsedUp, History: d.stores.sink, Audit: keeps && set.History.Audit > 0,
+		Status: d.status, Events: d.events, Metrics: metrics, Log: log, AccessLog: access,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

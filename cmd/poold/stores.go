@@ -24,9 +24,9 @@ const lookWait = 2 * time.Second
 // the start: while one is unavailable, the rows of the history wait in Redis.
 type stores struct {
 	opened []backend.Store
-	sink   history.Sink // nil if no history is kept
-	sender *history.Sender
-	active bool // the sender needs the rows of purchases; see purchase.Config
+	sink   history.Sink          // nil if no history is kept
+	health func() history.Health // nil if no history is kept
+	active bool                  // the sender needs the rows of purchases; see purchase.Config
 	runs   []part
 	claims claims.Store
 }
@@ -53,8 +53,8 @@ func (d *daemon) openStores(ctx context.Context, set *targets.Set) (err error) {
 		}
 	}
 	if s.sink != nil {
-		s.sender = history.NewSender(d.pool, s.sink, d.log)
-		s.runs = append(s.runs, s.sender.Run)
+		sender := history.NewSender(d.pool, s.sink, d.log)
+		s.health, s.runs = sender.Health, append(s.runs, sender.Run)
 	}
 	return s.check(ctx, d.log)
 }
@@ -84,12 +84,4 @@ func (s *stores) close() {
 	for _, store := range s.opened {
 		store.Close()
 	}
-}
-
-// health returns the source of the history's health, or nil if no history is kept.
-func (s *stores) health() func() history.Health {
-	if s.sender == nil {
-		return nil
-	}
-	return s.sender.Health
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"poold/internal/backend"
-	"poold/internal/history/dynamostore"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/targets"
@@ -27,8 +26,6 @@ func TestStoresHaveTheAddressesOfTheFile(t *testing.T) {
 			Keep: time.Hour, Audit: time.Minute,
 		},
 	}
-	table := dynamostore.Options{Table: "T", Endpoint: "http://e", Region: "r", Keep: time.Hour, KeepAudit: time.Minute}
-	testkit.Equal(t, "table", backend.TableOptions(set.History), table)
 	keys := func() (list []string) {
 		stores, err := backend.Stores(t.Context(), set, slog.New(slog.DiscardHandler))
 		for _, s := range stores {
@@ -70,14 +67,4 @@ targets: {a: {type: turnstile, sitekey: k, pageurl: "https://example.com/", owne
 	}
 	db.SetTLS(redisdb.TLS{})
 	testkit.ErrorIs(t, "without the certificates", db.Hot.Ping(t.Context()).Err(), redisdb.ErrDown)
-}
-
-// The messages of the Redis client are logged at level debug.
-func TestRedisLogWritesAtDebug(t *testing.T) {
-	var log testkit.Log
-	backend.RedisLog{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}.Printf(
-		t.Context(), "dial %d", 5)
-	if log.Count("level=DEBUG", `err="dial 5"`) != 1 {
-		t.Errorf("%s", log.String())
-	}
 }

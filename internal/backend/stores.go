@@ -25,13 +25,6 @@ type Store struct {
 	Close func()
 }
 
-// TableOptions converts the section history to the options of the DynamoDB table.
-func TableOptions(h targets.History) dynamostore.Options {
-	return dynamostore.Options{
-		Table: h.Table, Endpoint: h.Endpoint, Region: h.Region, Keep: h.Keep, KeepAudit: h.Audit, Active: h.ActiveItems,
-	}
-}
-
 // Stores opens the stores outside Redis. The caller closes them, also those that it gets with an error.
 func Stores(ctx context.Context, set *targets.Set, log *slog.Logger) (all []Store, err error) {
 	if set.Dedup.Backend == targets.DedupPostgres {
@@ -43,7 +36,7 @@ func Stores(ctx context.Context, set *targets.Set, log *slog.Logger) (all []Stor
 	case targets.HistoryPostgres:
 		return addDatabase(all, "history.url", kept.URL, log) //nolint:contextcheck // as above
 	case targets.HistoryDynamoDB:
-		table, err := dynamostore.Open(ctx, TableOptions(kept))
+		table, err := dynamostore.Open(ctx, kept)
 		if err != nil {
 			return all, fmt.Errorf("history: %w", err)
 		}
@@ -57,7 +50,7 @@ func Stores(ctx context.Context, set *targets.Set, log *slog.Logger) (all []Stor
 }
 
 func addDatabase(to []Store, key string, url captcha.Secret, log *slog.Logger) ([]Store, error) {
-	db, err := postgres.Open(url.Reveal(), postgres.Options{Log: log})
+	db, err := postgres.Open(url.Reveal(), postgres.DefaultLimit, log)
 	if err != nil {
 		return to, fmt.Errorf("%s: %w", key, err)
 	}

@@ -41,7 +41,7 @@ type Identity struct {
 	// The site key that the page shows to the CAPTCHA's vendor. Required in a target.
 	Sitekey string `yaml:"sitekey" json:"sitekey"`
 	// The whole address of the page that shows the CAPTCHA. Required in a target.
-	Pageurl string `yaml:"pageurl" json:"pageurl"`
+	Pageurl string `yaml:"pageurl" nonempty:"true" json:"pageurl"`
 	// The variant without the checkbox. recaptcha_v2 only.
 	Invisible bool `yaml:"invisible" json:"invisible,omitempty"`
 	// reCAPTCHA Enterprise. recaptcha_v2 and recaptcha_v3 only.

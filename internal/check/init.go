@@ -83,66 +83,53 @@ type question struct {
 	into       *string
 }
 
-// ask asks until it has a value. If the input ends first, ask returns what is wrong. An answer is not repeated,
+// ask asks until it has an answer. If the input ends first, ask returns what is wrong. An answer is not repeated,
 // because it may be a key.
 func (a *answers) ask(c *cli.Console, lines *bufio.Scanner, q question) (fault string) {
-	usual, help, value := a.usual(q.flag), strings.ReplaceAll(q.help, "`", ""), ""
-	fault = "is missing"
-	answer := *q.into
-	if a.isClosed {
-		answer = cmp.Or(answer, usual)
-	}
+	usual, help := a.usual(q.flag), strings.ReplaceAll(q.help, "`", "")
 	for {
-		switch {
-		case answer == "yes" && value != "":
-			fault = ""
-		case answer != "":
-			if value, fault = a.check(q.flag, answer); fault != "" {
-				_, _ = fmt.Fprintln(c.Stderr, fault+strings.Repeat("; give another answer, or yes to keep this one", min(1, len(value))))
-			}
+		if a.isClosed {
+			*q.into = cmp.Or(*q.into, usual)
 		}
-		if fault == "" {
-			*q.into = value
-		}
+		fault = a.check(q.flag, *q.into)
 		if fault == "" || a.isClosed {
 			return fault
+		}
+		if *q.into != "" {
+			_, _ = fmt.Fprintln(c.Stderr, fault)
 		}
 		_, _ = fmt.Fprintf(c.Stderr, "%s%s: ", help, strings.TrimSuffix(" ("+usual+")", " ()"))
 		if a.isClosed = !lines.Scan(); a.isClosed {
 			_, _ = fmt.Fprintln(c.Stderr)
-		}
-		answer = strings.TrimSpace(lines.Text())
-		if !a.isClosed || *q.into == "" {
-			answer = cmp.Or(answer, usual)
+		} else {
+			*q.into = cmp.Or(strings.TrimSpace(lines.Text()), usual)
 		}
 	}
 }
 
-// check returns the value of an answer to the question of a flag, and why it is refused. With both, the value is only
-// unlikely.
-func (a *answers) check(flag, answer string) (value, fault string) {
-	words, key := map[string][]string{"service": targets.Services(), "type": targets.WordsOf(captcha.Types())}[flag], sitekey.FindStringSubmatch(answer)
+// check returns why an answer to the question of a flag is refused.
+func (a *answers) check(flag, answer string) (fault string) {
+	words := map[string][]string{"service": targets.Services(), "type": targets.WordsOf(captcha.Types())}[flag]
 	switch {
+	case answer == "":
+		return "is missing"
 	case words != nil && !slices.Contains(words, answer):
 		meant := strings.TrimSuffix("; did you mean "+targets.Nearest(answer, words)+"?", "; did you mean ?")
-		return "", "must be one of " + strings.Join(words, ", ") + meant
-	case flag == "key-variable" && strings.HasPrefix(answer, "$"):
-		return "", "must be the name without the $"
+		return "must be one of " + strings.Join(words, ", ") + meant
 	case flag == "key-variable" && likeKey.MatchString(answer) && strings.ContainsAny(answer, "0123456789"):
-		return "", "looks like the key itself: name the variable that has it"
+		return "looks like the key itself: name the variable that has it"
 	case flag == "key-variable" && !variable.MatchString(answer):
-		return "", "must be the name of a variable, such as CAPTCHAAI_API_KEY, not the key: only capitals, digits and _"
+		return "must be the name of a variable, such as CAPTCHAAI_API_KEY, not the key: only capitals, digits and _, without a $"
 	case flag == "page" && !page.MatchString(answer):
-		return "", "must be the whole address, without spaces: begin with https://"
-	case flag == "sitekey" && key == nil:
-		return "", "must be only the value of data-sitekey: 10 or more letters, digits, - and _, without a $"
+		return "must be the whole address, without spaces: begin with https://"
 	case flag == "sitekey":
+		key := sitekey.FindStringSubmatch(answer)
+		if key == nil {
+			return "must be only the value of data-sitekey: 10 or more letters, digits, - and _, without a $"
+		}
 		a.isScript, a.Sitekey = key[1] == "render", key[2]
-		return a.Sitekey, targets.OddSitekey(captcha.Type(a.usual("type")), a.Sitekey)
-	case flag == "type":
-		fault = strings.Replace(targets.OddSitekey(captcha.Type(answer), a.Sitekey), "looks", "the site key looks", 1)
 	}
-	return answer, fault
+	return ""
 }
 
 // OtherTypes lists the types that were not chosen, for the comment of the file.

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"poold/internal/backend"
 	"poold/internal/provider"
@@ -53,9 +53,8 @@ func tryRedis(ctx context.Context, wanted targets.Redis) (string, error) {
 	if wanted.Embedded() {
 		return "embedded, keeps nothing over a restart", nil
 	}
-	quiet := slog.New(slog.DiscardHandler)
-	redis.SetLogger(backend.RedisLog{Log: quiet})
-	store, err := redisdb.Open(backend.RedisOptions(wanted, wanted.URL.Reveal(), quiet))
+	logging.Disable()
+	store, err := redisdb.Open(backend.RedisOptions(wanted, wanted.URL.Reveal(), slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return "", err
 	}

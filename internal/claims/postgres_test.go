@@ -30,13 +30,13 @@ func TestPostgres(t *testing.T) {
 	postgrestest.On(t, tests)
 }
 
-// openPostgres opens a store whose calls end within the limit; 0 = the usual one.
+// openPostgres opens a store whose calls end within the limit.
 func openPostgres(t *testing.T, address, prefix string, limit time.Duration, log *testkit.Log) claims.Store {
 	t.Helper()
 	if log == nil {
 		log = &testkit.Log{}
 	}
-	db, err := postgres.Open(address, postgres.Options{Log: log.Logger(), Limit: limit})
+	db, err := postgres.Open(address, limit, log.Logger())
 	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
 	if err := db.Migrate(t.Context()); err != nil && !errors.Is(err, postgres.ErrDown) { // Listen may come later
@@ -71,7 +71,7 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 	var log testkit.Log
 	for name, outage := range map[string]postgrestest.Outage{"silent": server.Outages(t)["silent"], "dropped": {}} { // package postgres knows more
 		address := server.Database(t)
-		c := claims.Claims{Store: openPostgres(t, address, "captcha", 0, &log)}
+		c := claims.Claims{Store: openPostgres(t, address, "captcha", postgres.DefaultLimit, &log)}
 		listen := func() {
 			testkit.Run(t, func(ctx context.Context) error { return c.Listen(ctx, func(captcha.ID) {}) })
 		}

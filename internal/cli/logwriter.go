@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"log/slog"
 	"sync/atomic"
 	"time"
 )
@@ -40,10 +39,10 @@ func (w *LogWriter) Close() {
 	}
 }
 
-// run writes the lines until Close, and logs how many were dropped.
-func (w *LogWriter) run(to io.Writer, tell *slog.Logger) {
+// run writes the lines until Close.
+func (w *LogWriter) run(to io.Writer) {
 	defer close(w.done)
-	for told := int64(0); ; {
+	for {
 		select {
 		case line := <-w.lines:
 			_, _ = to.Write(line) // an error cannot be reported anywhere
@@ -51,10 +50,6 @@ func (w *LogWriter) run(to io.Writer, tell *slog.Logger) {
 			if len(w.lines) == 0 {
 				return
 			}
-		}
-		if dropped := w.Dropped(); dropped > told && len(w.lines) == 0 {
-			tell.Warn("log lines were dropped, because the reader of stderr was too slow", "dropped", dropped-told)
-			told = dropped
 		}
 	}
 }

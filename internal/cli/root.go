@@ -159,16 +159,15 @@ func LogFlags(command *cobra.Command, c *Console) func() (*slog.Logger, *LogWrit
 	options.Level = level
 	command.Flags().TextVar(level, "log-level", level, "lowest `level` of the log lines: debug, info, warn or error")
 	return func() (*slog.Logger, *LogWriter, error) {
-		handler, is := map[string]func(io.Writer) slog.Handler{
-			"text": func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, options) },
-			"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, options) },
+		w := &LogWriter{lines: make(chan []byte, mostLines), stop: make(chan struct{}), done: make(chan struct{})}
+		handler, is := map[string]slog.Handler{
+			"text": slog.NewTextHandler(w, options), "json": slog.NewJSONHandler(w, options),
 		}[*format]
 		if !is {
 			return nil, nil, UsageError(fmt.Sprintf("--log-format is text or json, not %q", *format))
 		}
-		w := &LogWriter{lines: make(chan []byte, mostLines), stop: make(chan struct{}), done: make(chan struct{})}
-		go w.run(c.Stderr, slog.New(handler(c.Stderr)))
-		return slog.New(handler(w)), w, nil
+		go w.run(c.Stderr)
+		return slog.New(handler), w, nil
 	}
 }
 

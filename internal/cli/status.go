@@ -176,11 +176,8 @@ func targetTable(d *status.Document) string {
 
 // targetRow returns the JSON object of a target with texts for the hit rate of the last hour, lead times and spend.
 func targetRow(d *status.Document, t *status.Target) map[string]any {
-	row, today := objects([]*status.Target{t})[0].(map[string]any), status.Money(0)
-	if len(t.Days) > 0 && strings.HasPrefix(d.AsOf, t.Days[0].Date) {
-		today = t.Days[0].Spent
-	}
-	row["today"], row["in_all"], row["currency"] = priced(today), priced(t.Spent), d.Currency
+	row := objects([]*status.Target{t})[0].(map[string]any)
+	row["today"], row["in_all"], row["currency"] = priced(t.Today(d.AsOf)), priced(t.Spent), d.Currency
 	row["ready"], row["wanted"], row["takes"] = t.Fresh, t.Want, t.Hour.Requests
 	if t.LimitedBy == t.State {
 		row["limited_by"] = "" // paused by a pause

@@ -123,13 +123,9 @@ func (s *Server) find(c *Context, name string) (*targets.Target, error) {
 	if t := c.Access.Targets[name]; t != nil {
 		return t, nil
 	}
-	named := "of this name"
-	if targets.IsName(name) {
-		named = name
-	}
-	detail := "the configuration file has no target " + named
+	detail := "the configuration file has no target of this name"
 	if !s.Config.Status().OK {
-		detail = "the file was refused when it was read last (`poold check` says why), and the one in use has no target " + named
+		detail = "the file was refused when it was read last (`poold check` says why), and the one in use has no target of this name"
 	}
 	if near := targets.Nearest(name, c.usable()); near != "" {
 		detail += ": did you mean " + near + "?"
@@ -160,7 +156,11 @@ func refuseStrangers(r *http.Request) error {
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); !ok || !local.IP.IsLoopback() {
 		return NewProblem(CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
 	}
-	if !loopbackHost(r.Host) {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = strings.Trim(r.Host, "[]") // without a port
+	}
+	if !targets.IsLoopback(strings.ToLower(host)) {
 		return NewProblem(CodeMisdirected,
 			"without keys the Host must be localhost or a loopback address; use one of them, or add a key to the configuration file")
 	}
@@ -185,17 +185,6 @@ func refuseForeignPages(r *http.Request) error {
 		return NewProblem(CodeForbidden, "a web page of another site must not send this request")
 	}
 	return nil
-}
-
-// loopbackHost reports whether a Host header names this machine: localhost or
-// a loopback literal, with any port.
-func loopbackHost(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	}
-	addr, err := netip.ParseAddr(name)
-	return strings.EqualFold(name, "localhost") || err == nil && addr.Zone() == "" && addr.IsLoopback()
 }
 
 // RetryWrong is the interval in which a sender of wrong keys may try again after triesAMinute such requests.

@@ -173,7 +173,7 @@ func (s *Server) balance(c *Context) (float64, error) {
 	now := s.Status.Build(c.Ctx())
 	switch budget := now.Budget; {
 	case budget != nil:
-		return float64(max(0, budget.Limit-budget.Used)), nil
+		return max(0, budget.Limit-budget.Used), nil
 	case c.Access.Set.Budget.PerDay > 0: // the budget has not been read yet
 		return 0, compat.StoreDown
 	}
@@ -230,12 +230,8 @@ func (s *Server) submitGuest(c *Context, o wire.Order) (compat.Terms, error) {
 		return compat.Terms{}, noTarget(c, o.Identity, "this key may buy nothing else")
 	}
 	asked, err := targets.SolveOf(o.Identity, o.Image)
-	var invalid targets.Problems
-	switch {
-	case errors.As(err, &invalid):
+	if invalid, is := errors.AsType[targets.Problems](err); is {
 		return compat.Terms{}, &compat.Cause{Code: wire.CodeBadParams, Why: invalid[0].String()}
-	case err != nil:
-		return compat.Terms{}, err
 	}
 	if err := c.Access.Set.Solve.Allows(asked.Identity); err != nil {
 		if asked.Identity.Type == captcha.Image {

@@ -45,6 +45,8 @@ var plainProblems = []struct {
 	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
 	{purchase.ErrUnknownProvider, CodeUnknownProvider, "the configuration file has no provider of this name"},
 	{pool.ErrClosed, CodeShuttingDown, "the daemon is stopping"},
+	{errNoHistory, CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`"},
+	{errNoAudit, CodeNoAudit, "no audit is kept: the configuration file has `history: {audit: 0s}`"},
 }
 
 // respondError writes the problem for an error of a handler or of echo.
@@ -131,6 +133,11 @@ func (s *Server) noteBudget(err *pool.FailedError) {
 	}
 }
 
+// emptyCodes are the problems of an empty stock, by the state of its target.
+var emptyCodes = map[string]Code{
+	refill.Paused: CodePaused, refill.Refused: CodeSolveRefused, refill.Budget: CodeBudget,
+}
+
 // explainEmpty returns the problem for an empty stock. The problem contains the reason why no token
 // is ready and the time until a retry.
 func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
@@ -155,23 +162,19 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	}
 	out, until, _ := s.Status.Outage(c.Ctx())
 	cause := status.CauseOf(c.Target, note, &counts, out)
+	code := emptyCodes[cause.State]
 	switch {
-	case c.route.scope == targets.ScopeSolve && note.State == refill.OK && !cause.Outage:
-		return late
-	case cause.State == refill.Paused && note.Until.IsZero():
-		return NewProblem(CodePaused, cause.Reason).RetryAfter(endlessRetry)
-	case cause.State == refill.Paused:
-		return NewProblem(CodePaused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
-	case cause.State == refill.Refused:
-		return NewProblem(CodeSolveRefused, cause.Reason).RetryAfter(max(retry, time.Until(note.Until)))
-	case cause.State == refill.Budget:
-		// Before note.Until, only an order in flight can bring a token.
-		if left := time.Until(note.Until); left > 0 {
-			retry = left // without jitter: an earlier retry cannot succeed
-		}
-		return NewProblem(CodeBudget, cause.Reason).RetryAfter(retry)
 	case cause.Outage:
-		return NewProblem(CodeProviderDown, cause.Reason).RetryAfter(max(retry, time.Until(until)))
+		code = CodeProviderDown
+	case code == CodePaused && note.Until.IsZero():
+		until = time.Now().Add(endlessRetry)
+	case c.route.scope == targets.ScopeSolve && note.State == refill.OK:
+		return late
+	default:
+		until = note.Until
+	}
+	if code != "" {
+		return NewProblem(code, cause.Reason).RetryAfter(max(retry, time.Until(until)))
 	}
 	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one",
 		counts.Orders, counts.Waiting, maxWait.Seconds())

@@ -88,7 +88,7 @@ func (s *Server) historyKey(c *Context) error {
 		return err
 	}
 	if s.History != nil && !s.Audit {
-		return errNoAudit()
+		return errNoAudit
 	}
 	return respondPage[history.Handout](s, c, q)
 }
@@ -143,7 +143,7 @@ func (s *Server) historyDay(c *Context) error {
 		return err
 	}
 	if s.History == nil {
-		return errNoHistory()
+		return errNoHistory
 	}
 	return respondUsage(s, c, "day", date, date, targetUsage, func(sum *history.Sum) (of usageOf, is bool) {
 		if sum.Scope == history.ScopeType {
@@ -157,7 +157,7 @@ func (s *Server) historyDay(c *Context) error {
 // see none of the targets, the result is empty.
 func findRows[T any](s *Server, c *Context, q history.Query) (list []T, more bool, err error) {
 	if s.History == nil {
-		return nil, false, errNoHistory()
+		return nil, false, errNoHistory
 	}
 	if q.Targets == nil && c.Caller.Targets != nil {
 		q.Targets = c.usable()
@@ -187,15 +187,11 @@ func readHistory(c *Context, ask func(context.Context) error) error {
 	return err
 }
 
-// errNoHistory returns the problem for a request to the history if no store is configured.
-func errNoHistory() *Problem {
-	return NewProblem(CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`")
-}
-
-// errNoAudit returns the problem for a request to the audit if no audit is kept.
-func errNoAudit() *Problem {
-	return NewProblem(CodeNoAudit, "no audit is kept: the configuration file has `history: {audit: 0s}`")
-}
+// Errors of requests to the history or its audit if none is kept.
+var (
+	errNoHistory = errors.New("httpapi: no history is kept")
+	errNoAudit   = errors.New("httpapi: no audit is kept")
+)
 
 // HistoryPage is one page of a list. T is history.Order, Active or history.Handout; its JSON fields are also the columns
 // of CSV.

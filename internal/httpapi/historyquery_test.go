@@ -89,9 +89,10 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 		{"&to=2025-12-27", week, "", "", none + "2025-12-27"},
 		{"&from=2026-01-03", week, "", "", "from must not be after today"},
 	} {
-		q, err := readUsageQuery(contextOf("by=owner" + c.query))
-		testkit.NoError(t, err)
-		first, last, err := q.days(day, c.keep, "history")
+		var from, to time.Time
+		query := contextOf(strings.TrimPrefix(c.query, "&"))
+		testkit.NoError(t, query.ReadQuery(moment("from", &from), moment("to", &to)))
+		first, last, err := usageDays(from, to, day, c.keep, "history")
 		if c.refused != "" {
 			if err == nil || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%s: %v, want it to say %q", c.query, err, c.refused)

@@ -26,42 +26,48 @@ type usageOf struct {
 // historyUsage is GET /history/usage: the figures of some UTC days, of orders by owner or by target, or of tokens by
 // key.
 func (s *Server) historyUsage(c *Context) error {
-	asked, err := readUsageQuery(c)
+	var from, to time.Time
+	by, per := byOwner, "" // per = day: one line per day
+	err := c.ReadQuery(oneOf("by", "must be owner, target or key: ?by=owner", &by, byOwner, byTarget, byKey),
+		oneOf("per", "must be day or absent: ?by=owner&per=day", &per, "day"), moment("from", &from), moment("to", &to))
+	if err == nil {
+		err = checkRange(from, to)
+	}
 	switch {
 	case err != nil:
 		return err
 	case s.History == nil:
-		return errNoHistory()
+		return errNoHistory
 	}
 	set := c.Access.Set.History
 	scope, keep, source := history.ScopeTarget, set.Keep, "history (history.keep)"
-	if asked.by == byKey {
+	if by == byKey {
 		if c.Caller.Targets != nil {
 			return NewProblem(CodeForbidden, "the figures by key cover all targets, and this key is limited to some; use by=target")
 		}
 		if !s.Audit {
-			return errNoAudit()
+			return errNoAudit
 		}
 		scope, keep, source = history.ScopeKey, set.Audit, "audit (history.audit)"
 	}
-	first, last, err := asked.days(time.Now(), keep, source)
+	first, last, err := usageDays(from, to, time.Now(), keep, source)
 	if err != nil {
 		return err
 	}
 	lineOf := func(sum *history.Sum) (usageOf, bool) {
 		of := usageOf{date: sum.Day, name: sum.Name, owner: sum.Owner}
-		if asked.per == "" {
+		if per == "" {
 			of.date = ""
 		}
-		if asked.by == byOwner {
+		if by == byOwner {
 			of.name = ""
 		}
 		return of, sum.Scope == scope && c.Sees(sum.Name)
 	}
-	if asked.by == byKey {
-		return respondUsage(s, c, asked.by, first, last, keyUsage, lineOf)
+	if by == byKey {
+		return respondUsage(s, c, by, first, last, keyUsage, lineOf)
 	}
-	return respondUsage(s, c, asked.by, first, last, targetUsage, lineOf)
+	return respondUsage(s, c, by, first, last, targetUsage, lineOf)
 }
 
 // respondUsage adds up the figures of some days by line, and writes the lines.
@@ -155,32 +161,16 @@ const (
 	byKey    = "key"
 )
 
-type usageQuery struct {
-	by       string // byOwner | byTarget | byKey
-	per      string // day = one line per day; "" = all days together
-	from, to time.Time
-}
-
-func readUsageQuery(c *Context) (q usageQuery, err error) {
-	by := oneOf("by", "must be owner, target or key: ?by=owner", &q.by, byOwner, byTarget, byKey)
-	per := oneOf("per", "must be day or absent: ?by=owner&per=day", &q.per, "day")
-	if err := c.ReadQuery(by, per, moment("from", &q.from), moment("to", &q.to)); err != nil {
-		return q, err
-	}
-	q.by = cmp.Or(q.by, byOwner)
-	return q, checkRange(q.from, q.to)
-}
-
-// days returns the first and the last UTC day of the query, by default the last defaultUsage days.
+// usageDays returns the first and the last UTC day of a query, by default the last defaultUsage days.
 // A query is refused if some records of its days have expired, because the figures of such a day
 // would be too low. The argument source is the name of the store for the error text.
-func (q usageQuery) days(now time.Time, keep time.Duration, source string) (first, last time.Time, err error) {
+func usageDays(from, to, now time.Time, keep time.Duration, source string) (first, last time.Time, err error) {
 	const day = 24 * time.Hour
 	oldest := now.Add(-keep).Add(day - 1).UTC().Truncate(day)
-	if last = now.UTC().Truncate(day); !q.to.IsZero() {
-		last = q.to.Add(-1).Truncate(day)
+	if last = now.UTC().Truncate(day); !to.IsZero() {
+		last = to.Add(-1).Truncate(day)
 	}
-	if first = q.from.Truncate(day); q.from.IsZero() {
+	if first = from.Truncate(day); from.IsZero() {
 		first = last.AddDate(0, 0, 1-defaultUsage)
 		if first.Before(oldest) {
 			first = oldest

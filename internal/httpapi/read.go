@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,9 +35,6 @@ type Param struct {
 // Refuse returns the problem for a missing or invalid value.
 func (p *Param) Refuse() error { return NewProblem(CodeBadRequest, p.Name+" "+p.Want) }
 
-// plainName matches names that an error message repeats. A key or a token, which may stand in place of a name, has digits.
-var plainName = regexp.MustCompile(`^[A-Za-z_]{1,20}$`)
-
 // ReadQuery reads the parameters of the query, each of which may occur at most once. It refuses any
 // other parameter, because a misspelt parameter would have no effect.
 func (c *Context) ReadQuery(params ...Param) error {
@@ -56,11 +52,7 @@ func (c *Context) ReadQuery(params ...Param) error {
 		case len(known) == 0:
 			return NewProblem(CodeBadRequest, "this route takes no query parameters")
 		case i < 0:
-			text := "the query has "
-			if plainName.MatchString(name) {
-				text += name + ", "
-			}
-			text += "an unknown parameter; known: " + strings.Join(known, ", ")
+			text := "the query has an unknown parameter; known: " + strings.Join(known, ", ")
 			if meant := targets.Nearest(name, known); meant != "" {
 				text += "; did you mean " + meant + "?"
 			}

@@ -21,15 +21,11 @@ import (
 	"poold/internal/solve"
 	"poold/internal/spool"
 	"poold/internal/status"
-	"poold/internal/targets"
 )
 
 // Config gives access to the configuration file; *reload.File implements it.
 type Config interface {
-	// Current never returns nil.
-	Current() *targets.Set
-	// Status is the result of the last attempt to load the file.
-	Status() targets.Status
+	status.File
 	// Reload fails with targets.Problems if the file is invalid. The argument `by` is the name of the
 	// requester, for the log.
 	Reload(ctx context.Context, by string) error
@@ -51,6 +47,7 @@ type Pool interface {
 
 // Buyer buys tokens from the providers; *purchase.Buyer implements it.
 type Buyer interface {
+	status.Buyer
 	// Report passes a report on to the provider in the background. It does not block.
 	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
 	// Callback returns purchase.ErrNotKept if the provider should try again.
@@ -60,11 +57,9 @@ type Buyer interface {
 	// Probe tries a provider immediately. Its error is purchase.ErrUnknownProvider, the service's error, or
 	// pool.ErrDown.
 	Probe(ctx context.Context, provider string) error
-	Providers(ctx context.Context) []purchase.Status
 	// DeadLetters returns the callbacks that could not be stored, and an error if some of the dead
 	// letters cannot be read.
 	DeadLetters() ([]spool.Summary, error)
-	DeadLetterCount() int
 	// Replay retries all dead letters, and counts their outcomes. An error means that Redis does not take them.
 	Replay(ctx context.Context) (outcomes map[string]int, err error)
 }

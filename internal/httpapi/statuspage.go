@@ -48,7 +48,7 @@ func (s *Server) targetDetail(c *Context) error {
 	return c.JSON(http.StatusOK, detail)
 }
 
-// Besides the document, the status page reads data from the routes of the API, and its forms send their actions to
+// Besides the status, the page reads data from the routes of the API, and its forms send their actions to
 // them, always with the headers of the browser. So the page has the rights of its key, and no route knows the page.
 
 // front is GET /: it redirects a browser to the status page.
@@ -120,8 +120,7 @@ func (s *Server) writePage(c *Context, query page.Query, problem string) error {
 		load(usagePath(query), &view.Usage)
 	default:
 		if _, known := view.Target(query.Get("open")); known {
-			view.Detail = &status.TargetDetail{}
-			load("/pool/"+url.PathEscape(query.Get("open")), view.Detail)
+			view.Detail = s.Status.Detail(c.Ctx(), query.Get("open"))
 		}
 	}
 	var text bytes.Buffer

@@ -184,8 +184,8 @@ func TestTargetNamesAreStrict(t *testing.T) {
 func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for _, c := range []struct{ key, name, end string }{
-		{keyAll, "staging-lgoin", "no target staging-lgoin: did you mean staging-login?"},
-		{keyAll, "CHECKOUT", ": did you mean checkout?"}, {keyAll, "other", "no target other"},
+		{keyAll, "staging-lgoin", "of this name: did you mean staging-login?"},
+		{keyAll, "CHECKOUT", ": did you mean checkout?"}, {keyAll, "other", "of this name"},
 		{keyStaging, "staging-sinup", ": did you mean staging-signup?"},
 		{keyAll, "%1b%5b31mcheckout", "of this name"}, {keyAll, strings.Repeat("checkout", 1250), "of this name"},
 	} {

@@ -19,18 +19,12 @@ import (
 const (
 	// mostConnections limits the connections of a DB, including the connection that listens for notifications.
 	mostConnections = 4
-	// DefaultLimit is the default time limit of a call. With it the caller can still answer a request within a second.
+	// DefaultLimit is the usual time limit of a call. With it the caller can still answer a request within a second.
 	DefaultLimit = 900 * time.Millisecond
 )
 
 // retries are the pauses between the attempts of a call.
 var retries = backoff.Doubling{First: 2 * time.Millisecond, Most: 50 * time.Millisecond}
-
-// Options are the options of Open.
-type Options struct {
-	Log   *slog.Logger
-	Limit time.Duration // time limit of a call; 0 = DefaultLimit
-}
 
 // DB is a handle of one database. Its methods are safe for concurrent use.
 type DB struct {
@@ -41,8 +35,9 @@ type DB struct {
 }
 
 // Open returns a DB for an address of the form postgres://user:password@host:port/database. It does
-// not connect. Its errors do not quote the address. The caller must close the DB.
-func Open(url string, o Options) (*DB, error) {
+// not connect. The limit is the time limit of a call. The errors do not quote the address. The caller must close the
+// DB.
+func Open(url string, limit time.Duration, log *slog.Logger) (*DB, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if file := (*fs.PathError)(nil); errors.As(err, &file) {
 		return nil, fmt.Errorf("postgres address: it names a file that cannot be read: %w", file)
@@ -51,7 +46,7 @@ func Open(url string, o Options) (*DB, error) {
 		return nil, errors.New("postgres address: must be postgres://user:password@host:port/database, with special characters " +
 			"percent-encoded and with options that PostgreSQL knows")
 	}
-	db := &DB{log: o.Log, limit: cmp.Or(o.Limit, DefaultLimit)}
+	db := &DB{log: log, limit: limit}
 	config.MaxConns, config.MinConns, config.MinIdleConns = mostConnections, 0, 0
 	config.PingTimeout, config.ConnConfig.ConnectTimeout = db.limit, db.limit
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler loses prepared statements

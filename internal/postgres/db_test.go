@@ -26,7 +26,7 @@ func TestOpenQuotesNoAddress(t *testing.T) {
 		"a bad pool option": "postgres://postgrestest:" + postgrestest.Password + "@127.0.0.1/test_x?pool_max_conns=no-such",
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, err := Open(address, Options{})
+			db, err := Open(address, DefaultLimit, nil)
 			if err == nil {
 				db.Close()
 				t.Fatal("opened")
@@ -55,7 +55,7 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 		"connection refused":               strings.Replace(address, "127.0.0.1", "127.0.0.3", 1),
 	} {
 		t.Run(reason, func(t *testing.T) {
-			db, l := open(t, address, 0)
+			db, l := open(t, address, DefaultLimit)
 			testkit.InASecond(t, func() { _ = db.Migrate(t.Context()) })
 			runNews(t, db)
 			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), reason) })
@@ -79,7 +79,7 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 			// The ignored goroutines belong to the server and end with the test.
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
 				goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"))
-			db, l := openMigrated(t, address, 0)
+			db, l := openMigrated(t, address, DefaultLimit)
 			_, stop := runNews(t, db)
 			testkit.Within(t, postgrestest.Patience, "the first call", func() bool { return selectOne(t.Context(), db) == nil })
 			c.Begin()

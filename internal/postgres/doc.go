@@ -9,7 +9,7 @@
 //
 // # Faults
 //
-// Each call ends within Options.Limit. Within this limit the DB retries the call if the connection broke or
+// Each call ends within the limit of Open. Within this limit the DB retries the call if the connection broke or
 // transactions conflict. If the server cannot be used, the error is an ErrDown. While DB.Run runs, it logs one line when the server becomes unavailable and one line when the server
 // is available again. If the network swallows a request, the driver gives up its connection only after 15 s.
 //

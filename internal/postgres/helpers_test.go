@@ -16,7 +16,7 @@ const endOthers = `select pg_terminate_backend(pid) from pg_stat_activity
 func open(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log) {
 	t.Helper()
 	l := &testkit.Log{}
-	db, err := Open(address, Options{Log: l.Logger(), Limit: limit})
+	db, err := Open(address, limit, l.Logger())
 	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
 	return db, l

@@ -116,7 +116,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		address := server.Database(t)
 		server.Stop(t)
 		defer server.Up(t)
-		db, l := open(t, address, 0)
+		db, l := open(t, address, DefaultLimit)
 		runNews(t, db)
 		testkit.Within(t, postgrestest.Patience, "logged", func() bool { return l.Count("postgres does not serve") == 1 })
 		server.Up(t)

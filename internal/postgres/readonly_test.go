@@ -14,7 +14,7 @@ import (
 // it was read-only refuse changes until they end.
 func testReadOnly(t *testing.T, server *postgrestest.Server) {
 	address, elsewhere := server.Database(t), server.Database(t)
-	db, l := openMigrated(t, address, 0)
+	db, l := openMigrated(t, address, DefaultLimit)
 	runNews(t, db)
 	change := func() error {
 		return db.Do(t.Context(), func(ctx context.Context, tx Tx) error {

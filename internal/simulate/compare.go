@@ -2,11 +2,9 @@ package simulate
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
-	"poold/internal/cli"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
 )
@@ -14,8 +12,8 @@ import (
 // compareDepths are the fixed depths of a comparison; see notWorth.
 var compareDepths = []int{1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 120, 160, 200}
 
-// comparePrices are the values of miss_cost of a comparison, besides the target's own value.
-var comparePrices = []float64{1, 3, 10}
+// compareMissCosts are the values of miss_cost of a comparison, besides the target's own value.
+var compareMissCosts = []float64{1, 3, 10}
 
 // A comparison stops if the last two depths together saved at most one miss in notWorth requests.
 const notWorth = 1000
@@ -28,28 +26,16 @@ type Money struct {
 	Price  float64 `json:"price_per_1000"`
 	Spent  float64 `json:"spent"`         // cost of all bought tokens
 	PerDay float64 `json:"spent_per_day"` // mean cost per day over the length of the demand
-
-	currency targets.Currency
 }
 
-// text formats an amount for people.
-func (m *Money) text(amount float64) string { return m.currency.With(cli.Amount(amount)) }
-
-// price is the price of 1000 solves.
-type price struct {
-	per1000  float64 // 0 = unknown
-	currency targets.Currency
-}
-
-// newMoney returns the cost of a run, or nil if the price is unknown.
-func newMoney(r policy.Result, p price) *Money {
-	if p.per1000 == 0 {
+// newMoney returns the cost of a run at a price of 1000 solves, or nil if the price is 0, which is unknown.
+func newMoney(r policy.Result, price float64) *Money {
+	if price == 0 {
 		return nil
 	}
 	shown := func(x float64) float64 { return math.Round(x*1e6) / 1e6 } // as in /status.json
 	return &Money{
-		Price: shown(p.per1000), Spent: shown(float64(r.Bought) * p.per1000 / perPrice),
-		PerDay: shown(r.BoughtADay * p.per1000 / perPrice), currency: p.currency,
+		Price: shown(price), Spent: shown(float64(r.Bought) * price / perPrice), PerDay: shown(r.BoughtADay * price / perPrice),
 	}
 }
 
@@ -63,17 +49,17 @@ type Row struct {
 }
 
 // compare runs fixed depths and the adaptive policy on the same demand.
-func compare(ctx context.Context, base policy.Simulation, p price) ([]Row, error) {
-	prices := append([]float64{base.Params.MissCost}, comparePrices...)
-	slices.Sort(prices)
-	prices = slices.Compact(prices)
+func compare(ctx context.Context, base policy.Simulation, price float64) ([]Row, error) {
+	missCosts := append([]float64{base.Params.MissCost}, compareMissCosts...)
+	slices.Sort(missCosts)
+	missCosts = slices.Compact(missCosts)
 	var rows []Row
-	runs := len(compareDepths) + len(prices)
+	runs := len(compareDepths) + len(missCosts)
 	try := func(one policy.Simulation) error {
 		done := len(rows)
 		one.Progress = func(share float64) { base.Progress((float64(done) + share) / float64(runs)) }
 		result, err := one.Run(ctx)
-		r := Row{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, p)}
+		r := Row{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, price)}
 		if one.Params.Adaptive {
 			r.Refill, r.MissCost = string(targets.RefillAdaptive), one.Params.MissCost
 		}
@@ -88,34 +74,10 @@ func compare(ctx context.Context, base policy.Simulation, p price) ([]Row, error
 			break
 		}
 	}
-	for _, price := range prices {
-		if err := try(base.Adaptive(price)); err != nil {
+	for _, missCost := range missCosts {
+		if err := try(base.Adaptive(missCost)); err != nil {
 			return nil, err
 		}
 	}
 	return rows, nil
-}
-
-// verdict compares the adaptive policy at the target's own miss cost with the least fixed depth of as many hits, or with
-// the deepest one.
-func verdict(rows []Row, own float64) string {
-	var adaptive, fixed Row
-	for _, r := range rows {
-		if r.MissCost == own {
-			adaptive = r
-		}
-	}
-	for _, r := range rows {
-		if r.MissCost == 0 && (fixed.Depth == 0 || fixed.HitRate < adaptive.HitRate) {
-			fixed = r
-		}
-	}
-	price := func(r Row) string {
-		if r.Money != nil {
-			return r.text(r.PerDay) + " a day"
-		}
-		return fmt.Sprintf("%.0f tokens a day", r.BoughtADay)
-	}
-	return fmt.Sprintf("With miss_cost %g, %.1f %% of the requests find a token at once, for %s; a fixed depth of %d reaches %.1f %%, for %s.",
-		own, 100*adaptive.HitRate, price(adaptive), fixed.Depth, 100*fixed.HitRate, price(fixed))
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,8 +16,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// baseOf returns the simulation and the price that a command line describes.
-func baseOf(t *testing.T, args ...string) (policy.Simulation, price) {
+// baseOf returns the simulation and the text of the price that a command line describes.
+func baseOf(t *testing.T, args ...string) (policy.Simulation, string) {
 	t.Helper()
 	console := &cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: io.Discard, Stderr: io.Discard}
 	command := &cobra.Command{Use: "simulate"}
@@ -24,7 +25,7 @@ func baseOf(t *testing.T, args ...string) (policy.Simulation, price) {
 	testkit.NoError(t, command.ParseFlags(args))
 	base, err := s.base(t.Context(), console, command.Flags())
 	testkit.NoError(t, err)
-	return base, s.price
+	return base, s.text(s.price)
 }
 
 // A simulation has every setting of its target. Flags override these settings.
@@ -64,8 +65,8 @@ func TestFlagsOverrideTheTarget(t *testing.T) {
 		if len(got.Params.Warm) != 1 || got.Params.Warm[0].Tokens != 6 || len(got.Arrivals) < 400 {
 			t.Errorf("%s: %d windows, %d arrivals", name, len(got.Params.Warm), len(got.Arrivals))
 		}
-		if got.Arrivals, got.Params.Warm = nil, nil; !reflect.DeepEqual(got, want) || cost != (price{x.price, "USD"}) {
-			t.Errorf("%s: %v, %+v\nwant %g USD, %+v", name, cost, got, x.price, want)
+		if got.Arrivals, got.Params.Warm = nil, nil; !reflect.DeepEqual(got, want) || cost != fmt.Sprintf("%.2f USD", x.price) {
+			t.Errorf("%s: %s, %+v\nwant %g USD, %+v", name, cost, got, x.price, want)
 		}
 	}
 }
@@ -101,7 +102,7 @@ func TestComparisonHasEachPriceOnce(t *testing.T) {
 	base.Progress = func(float64) {}
 	for own, want := range map[float64][]float64{3: {1, 3, 10}, 5: {1, 3, 5, 10}} {
 		base.Params.MissCost = own
-		rows, err := compare(t.Context(), base, price{})
+		rows, err := compare(t.Context(), base, 0)
 		testkit.NoError(t, err)
 		var prices []float64
 		for _, r := range rows {

@@ -40,7 +40,8 @@ type simulation struct {
 	concurrency   int
 	settings      targets.Target // the flags of a target's settings
 	seed          uint64
-	price         price
+	price         float64 // of 1000 solves; 0 = unknown
+	currency      targets.Currency
 	json, compare bool
 	daemon        func() (*cli.Client, error)
 }
@@ -74,7 +75,7 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.Float64Var(&t.MissCost, "miss-cost", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
 	flags.DurationVar(&t.IdleAfter, "idle-after", 0, "without a request for this time, fall to --min; 0 = never (default the target's)")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the random arrivals and lead times; the same seed gives the same answer")
-	flags.Float64Var(&s.price.per1000, "price", 0,
+	flags.Float64Var(&s.price, "price", 0,
 		"price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
 	flags.BoolVar(&s.json, "json", false, "print the answer as JSON")
 	flags.BoolVar(&s.compare, "compare", false, "compare fixed depths and the adaptive policy")
@@ -121,7 +122,7 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 		if err != nil {
 			return err
 		}
-		return printRows(c.Stdout, rows, base.Params.MissCost, s.json)
+		return s.printRows(c.Stdout, rows)
 	}
 	picture := &plot{length: max(base.Length, base.Arrivals[len(base.Arrivals)-1]+policy.AfterLast)}
 	if s.plot != "" {
@@ -145,7 +146,7 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 			*Money
 		}{result, spent})
 	}
-	return printResult(c.Stdout, result, spent)
+	return s.printResult(c.Stdout, result, spent)
 }
 
 func (s *simulation) base(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) (base policy.Simulation, err error) {
@@ -187,14 +188,14 @@ func (s *simulation) fill(c *cli.Console, flags *pflag.FlagSet) (policy.Params, 
 		if i < 0 {
 			return policy.Params{}, fmt.Errorf("%s has no target %q", s.config, s.target)
 		}
-		t, s.price.currency = set.Targets[i], set.Currency
+		t, s.currency = set.Targets[i], set.Currency
 		if len(set.Providers) > 0 {
 			p = set.Providers[0]
 		}
 	case given["depth"] == "":
 		return policy.Params{}, cli.UsageError("needs --target, or at least --depth")
 	}
-	s.settings, s.price.per1000 = t, max(0, perPrice*p.Price.For(t.Identity.Type))
+	s.settings, s.price = t, max(0, perPrice*p.Price.For(t.Identity.Type))
 	for flag, value := range given {
 		_ = flags.Set(flag, value) // the flag had this value
 	}
@@ -221,7 +222,7 @@ func (s *simulation) validate() error {
 		{s.solves.Sigma >= 0 && s.solves.Sigma <= 5, "--spread is from 0 to 5"},
 		{s.solves.Fail >= 0 && s.solves.Fail <= 1, "--fail is a share from 0 to 1"},
 		{s.concurrency >= 1 && s.concurrency <= 10_000, "--concurrency is from 1 to 10000"},
-		{s.price.per1000 >= 0 && s.price.per1000 <= 1e6, "--price is what 1000 solves cost, a number from 0 to 1000000"},
+		{s.price >= 0 && s.price <= 1e6, "--price is what 1000 solves cost, a number from 0 to 1000000"},
 		{s.length > 0 && s.length <= mostLength, "--length is above 0s and up to a year, 8784h"},
 	} {
 		if !rule.holds {
@@ -257,7 +258,10 @@ func (s *simulation) load(ctx context.Context) (arrivals []float64, start time.T
 	return arrivals, start, nil
 }
 
-func printResult(w io.Writer, r policy.Result, spent *Money) error {
+// text formats an amount of money for people.
+func (s *simulation) text(amount float64) string { return s.currency.With(cli.Amount(amount)) }
+
+func (s *simulation) printResult(w io.Writer, r policy.Result, spent *Money) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, values ...any) { _, _ = fmt.Fprintf(table, name+"\t"+format+"\n", values...) }
 	row("requests", "%d", r.Requests)
@@ -265,7 +269,7 @@ func printResult(w io.Writer, r policy.Result, spent *Money) error {
 	row("misses", "%d", r.Misses)
 	row("bought", "%d (%.3f per token served)", r.Bought, r.BoughtPerServed)
 	if spent != nil {
-		row("spent", "%s (%s a day)", spent.text(spent.Spent), spent.text(spent.PerDay))
+		row("spent", "%s (%s a day)", s.text(spent.Spent), s.text(spent.PerDay))
 	}
 	row("expired", "%d (%.3f per request)", r.Expired, r.WastePerRequest)
 	row("failed solves", "%d", r.Failed)
@@ -279,8 +283,8 @@ func printJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-func printRows(w io.Writer, rows []Row, own float64, asJSON bool) error {
-	if asJSON {
+func (s *simulation) printRows(w io.Writer, rows []Row) error {
+	if s.json {
 		return printJSON(w, map[string]any{"runs": rows})
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -295,14 +299,10 @@ func printRows(w io.Writer, rows []Row, own float64, asJSON bool) error {
 			price = fmt.Sprintf("%g", r.MissCost)
 		}
 		if r.Money != nil {
-			spent = r.text(r.PerDay) + "\t"
+			spent = s.text(r.PerDay) + "\t"
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%d\t%s\n", r.Refill, r.Depth, price,
 			100*r.HitRate, r.WastePerRequest, r.BoughtPerServed, r.Misses, r.PeakHeld, spent)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, verdict(rows, own))
-	return err
+	return table.Flush()
 }

@@ -42,7 +42,7 @@ func TestDrawnStoriesInPostgres(t *testing.T) {
 // notifications.
 func inPostgres(t *testing.T, r *drawnReplica, address string) (s claims.Store, stop func()) {
 	t.Helper()
-	db, err := postgres.Open(address, postgres.Options{Log: slog.New(slog.DiscardHandler)})
+	db, err := postgres.Open(address, postgres.DefaultLimit, slog.New(slog.DiscardHandler))
 	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
 	testkit.NoError(t, db.Migrate(context.Background()))

@@ -43,8 +43,6 @@ const (
 	unknownLead = 15 * time.Second
 	// fewReports is the minimum number of reports for the mark markRejected.
 	fewReports = 5
-	// timestamp is the layout of times in the API: RFC 3339 in UTC, to the millisecond.
-	timestamp = "2006-01-02T15:04:05.000Z"
 )
 
 // Pool reads what all replicas share; *pool.Pool implements it.
@@ -60,12 +58,17 @@ type Buyer interface {
 	DeadLetterCount() int
 }
 
+// File is the configuration file; *reload.File implements it.
+type File interface {
+	// Current never returns nil.
+	Current() *targets.Set
+	// Status is the result of the last attempt to load the file.
+	Status() targets.Status
+}
+
 // Sources are the inputs of a Collector. No function blocks.
 type Sources struct {
-	File interface {
-		Current() *targets.Set
-		Status() targets.Status
-	}
+	File     File
 	Pool     Pool
 	Buyer    Buyer
 	Health   func() redisdb.Health
@@ -84,8 +87,8 @@ type Collector struct {
 	Sources
 
 	stopping  atomic.Bool
-	changes   atomic.Uint64 // calls of Changed
-	gone      atomic.Pointer[gone]
+	changes   atomic.Uint64        // calls of Changed
+	gone      atomic.Pointer[gone] // nil = none
 	documents cached[*Document]
 	providers cached[*providers]
 
@@ -123,9 +126,7 @@ func (c *cached[T]) get(isFresh func(T) bool, query func() T) T {
 
 // NewCollector returns a Collector without reading any source.
 func NewCollector(s Sources) *Collector {
-	c := &Collector{Sources: s}
-	c.gone.Store(new(gone))
-	return c
+	return &Collector{Sources: s}
 }
 
 // Gone notes that a replica sends no beats any more, although it did not stop.
@@ -208,7 +209,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 		DeadLetters: c.Buyer.DeadLetterCount(),
 		Config:      configOf(c.File.Status(), set),
 		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
-		Budget:      usage(totals.Spent[pool.ScopeOverall].Day, set.Budget.PerDay),
+		Budget:      usage(float64(totals.Spent[pool.ScopeOverall].Day), float64(set.Budget.PerDay)),
 		Budgets:     []BudgetUse{},
 		Dedup:       dedupOf(totals.Savings, c.notNow(totalsErr)),
 		Targets:     make([]Target, len(stocks)),
@@ -246,7 +247,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	for i := range stocks {
 		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], totals.Spent[string(set.Targets[i].ID)], why, c.notNow(err))
 	}
-	d.announce(providers, health, *c.gone.Load(), began)
+	d.announce(providers, health, c.gone.Load(), began)
 	d.encode = sync.OnceValue(d.toJSON)
 	d.until = time.Now().Add(min(max(fresh, restsFor*time.Since(began)), restsMost))
 	return d
@@ -476,23 +477,19 @@ func providersOf(states []purchase.Status, rows []choice.Row, set *targets.Set) 
 }
 
 // usage returns the use of a budget; nil if the budget has no limit.
-func usage(used, limit int) *Usage {
+func usage(used, limit float64) *Usage {
 	if limit <= 0 {
 		return nil
 	}
-	return &Usage{Used: used, Limit: limit}
+	return &Usage{used, limit}
 }
 
 // budgetOf returns the use of the budgets of a scope.
 func budgetOf(limits pool.Budget, s pool.Spending) Budget {
-	money := func(used, limit int64) *MoneyUsage {
-		if limit == 0 {
-			return nil
-		}
-		return &MoneyUsage{Money(1000 * used), Money(1000 * limit)}
-	}
+	money := func(micros, limit int64) *Usage { return usage(float64(micros)/1e6, float64(limit)/1e6) }
 	return Budget{
-		Hour: usage(s.Hour, limits.PerHour), Day: usage(s.Day, limits.PerDay),
+		Hour:     usage(float64(s.Hour), float64(limits.PerHour)),
+		Day:      usage(float64(s.Day), float64(limits.PerDay)),
 		MoneyDay: money(s.MoneyDay, limits.MicrosPerDay), MoneyMonth: money(s.MoneyMonth, limits.MicrosPerMonth),
 	}
 }
@@ -529,12 +526,7 @@ func sumPeriods(periods []pool.Period) (sum Counts, hitRate float64, list []Targ
 }
 
 // stamp formats a time. For the zero time the result is "".
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(timestamp)
-}
+func stamp(t time.Time) string { return history.Time{Time: t}.String() }
 
 // known returns a figure that may be unknown; nil = it is.
 func known(is bool, figure float64) *float64 {

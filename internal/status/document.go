@@ -47,7 +47,7 @@ type Document struct {
 	at       time.Time                          // when it was built
 	until    time.Time                          // when it is no longer fresh
 	encode   func() []byte                      // shared by all readers
-	dataLost string                             // Redis lost its data within a day; "" = no
+	dataLost bool                               // Redis lost its data within a day
 	summed   bool                               // the figures over all targets and guests are current
 }
 
@@ -59,24 +59,17 @@ type Replica struct {
 	Address   string `json:"address"`    // HOST:PORT; "" = unknown
 }
 
-// Usage is the use of a budget, in solves.
+// Usage is the use of a budget, in solves or in the currency.
 type Usage struct {
-	Used  int `json:"used"`
-	Limit int `json:"limit"`
-}
-
-// MoneyUsage is the use of a budget in money.
-type MoneyUsage struct {
-	Used  Money `json:"used"`
-	Limit Money `json:"limit"`
+	Used  float64 `json:"used"`
+	Limit float64 `json:"limit"`
 }
 
 // BudgetUse is the use of a budget in one window.
 type BudgetUse struct {
-	Scope  string  `json:"scope"`  // overall, owner:NAME or key:NAME
-	Window string  `json:"window"` // hour and day: solves; money_day and money_month: the currency, on this UTC day or in this month
-	Used   float64 `json:"used"`
-	Limit  float64 `json:"limit"`
+	Scope  string `json:"scope"`  // overall, owner:NAME or key:NAME
+	Window string `json:"window"` // hour and day: solves; money_day and money_month: on this UTC day or in this month
+	Usage
 }
 
 // Config is the state of the configuration file.
@@ -175,6 +168,14 @@ type Target struct {
 	unread    bool          // the figures are the last known ones
 }
 
+// Today returns what the target has spent on the UTC day of a document.
+func (t *Target) Today(asOf string) Money {
+	if len(t.Days) > 0 && strings.HasPrefix(asOf, t.Days[0].Date) {
+		return t.Days[0].Spent
+	}
+	return 0
+}
+
 // LastFailure is an order that ended without a token.
 type LastFailure struct {
 	At     string `json:"at"`     // RFC 3339, UTC
@@ -196,8 +197,8 @@ type Budget struct {
 	Hour *Usage `json:"hour"` // in the last 60 min
 	Day  *Usage `json:"day"`  // in the last 24 h
 	// Money on this UTC day, and in this UTC month.
-	MoneyDay   *MoneyUsage `json:"money_day,omitzero"`
-	MoneyMonth *MoneyUsage `json:"money_month,omitzero"`
+	MoneyDay   *Usage `json:"money_day,omitzero"`
+	MoneyMonth *Usage `json:"money_month,omitzero"`
 }
 
 // windows are the words after the use of a budget; the scripts of package pool have them, too.
@@ -208,45 +209,19 @@ var windows = map[string]string{
 
 // Text says how much of the budget is used: $4.99 of $5 on this UTC day.
 func (u BudgetUse) Text(c targets.Currency) string {
-	used, limit := strconv.FormatFloat(u.Used, 'f', -1, 64), u.limit()
+	used, limit := strconv.FormatFloat(u.Used, 'f', -1, 64), strconv.FormatFloat(u.Limit, 'f', -1, 64)
 	if strings.HasPrefix(u.Window, "money") {
 		used, limit = c.With(used), c.With(limit)
 	}
 	return used + " of " + limit + windows[u.Window]
 }
 
-func (u BudgetUse) limit() string { return strconv.FormatFloat(u.Limit, 'f', -1, 64) }
-
-// UsedUp names the state of a budget that is used up.
-func (u BudgetUse) UsedUp() string { return "used up: " + u.limit() }
-
-// ReadUse reads the use of a budget as package pool describes it.
-func ReadUse(spent string) (u BudgetUse) {
-	for window, words := range windows {
-		if figures, is := strings.CutSuffix(spent, words); is {
-			used, limit, _ := strings.Cut(figures, " of ")
-			u = BudgetUse{Window: window, Used: amount(used), Limit: amount(limit)}
-		}
-	}
-	return u
-}
-
-// amount reads an amount that may have a currency.
-func amount(text string) float64 {
-	number, _ := strconv.ParseFloat(strings.TrimFunc(text, func(r rune) bool { return r < '0' || r > '9' }), 64)
-	return number
-}
-
 // Uses lists the uses of the budgets of a scope.
 func (b *Budget) Uses(scope string) (list []BudgetUse) {
-	for i, u := range []*Usage{b.Hour, b.Day} {
+	names := []string{"hour", "day", "money_day", "money_month"}
+	for i, u := range []*Usage{b.Hour, b.Day, b.MoneyDay, b.MoneyMonth} {
 		if u != nil {
-			list = append(list, BudgetUse{scope, []string{"hour", "day"}[i], float64(u.Used), float64(u.Limit)})
-		}
-	}
-	for i, u := range []*MoneyUsage{b.MoneyDay, b.MoneyMonth} {
-		if u != nil {
-			list = append(list, BudgetUse{scope, []string{"money_day", "money_month"}[i], float64(u.Used) / 1e9, float64(u.Limit) / 1e9})
+			list = append(list, BudgetUse{scope, names[i], *u})
 		}
 	}
 	return list
@@ -346,7 +321,6 @@ func (d *Document) Part(may func(target string) bool) *Document {
 		}
 	}
 	part.Config.Problems, part.Config.Warnings = []string{}, []string{}
-	part.Alarms, part.Notices = slices.Clone(d.shared.alarms), slices.Clone(d.shared.notices)
 	part.announceTargets()
 	part.encode = part.toJSON
 	return &part

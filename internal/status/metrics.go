@@ -27,7 +27,7 @@ func (d *Document) collect(ch chan<- prometheus.Metric) {
 	all := metrics{ch, m.descs, " Over all replicas: take the maximum over instances, not the sum.", nil}
 	m.show("config_last_reload_successful", "1 if the last load of the configuration file succeeded.", truth(d.Config.OK))
 	m.show("redis_up", "1 while Redis can be used.", truth(d.Redis.OK))
-	m.show("redis_data_lost", "1 for a day after this replica noticed that Redis had lost its data.", truth(d.dataLost != ""))
+	m.show("redis_data_lost", "1 for a day after this replica noticed that Redis had lost its data.", truth(d.dataLost))
 	m.show("dead_letters", "Callbacks that this replica has not stored in Redis yet.", float64(d.DeadLetters))
 	for i := range d.Providers {
 		m.of("provider", d.Providers[i].Name).provider(&d.Providers[i])

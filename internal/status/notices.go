@@ -112,12 +112,12 @@ func ProblemsFirst(list []Target) []Target {
 }
 
 // announce writes the alarms and the notices.
-func (d *Document) announce(providers []purchase.Status, health redisdb.Health, gone gone, at time.Time) {
-	d.Alarms, d.Notices = []string{}, []string{} // the JSON must not have null
+func (d *Document) announce(providers []purchase.Status, health redisdb.Health, gone *gone, at time.Time) {
+	d.at = at
 	alarm := func(since time.Time, cause, consequence, action string) {
-		d.Alarms = append(d.Alarms, banner(since, at, cause+": "+consequence, action))
+		d.shared.alarms = append(d.shared.alarms, banner(since, at, cause+": "+consequence, action))
 	}
-	note := func(text string) { d.Notices = append(d.Notices, text) }
+	note := func(text string) { d.shared.notices = append(d.shared.notices, text) }
 	switch r := d.Redis; {
 	case health.Full:
 		alarm(health.Since, r.Reason, "ready tokens are handed out, and nothing is bought", "raise maxmemory, or free memory")
@@ -126,7 +126,8 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			"repair Redis, or correct redis in the configuration file")
 	}
 	if lost := health.Lost; at.Sub(lost) < toldFor {
-		d.dataLost = "Redis lost its data at " + shortTime(lost, at) + DataLost
+		d.dataLost = true
+		note("Redis lost its data at " + shortTime(lost, at) + DataLost)
 	}
 	if len(providers) == 0 {
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
@@ -161,9 +162,9 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	case d.set.Redis.Embedded():
 		note("Redis is embedded: a restart loses all tokens and orders, also those that were paid for; set redis.url")
 	}
-	d.Notices = append(d.Notices, health.Notices...)
+	d.shared.notices = append(d.shared.notices, health.Notices...)
 	started := func(r Replica) bool { return r.StartedAt > stamp(gone.at) }
-	if at.Sub(gone.at) < goneFor && !slices.ContainsFunc(d.Replicas, started) {
+	if gone != nil && at.Sub(gone.at) < goneFor && !slices.ContainsFunc(d.Replicas, started) {
 		note(banner(gone.at, at, "replica "+gone.replica+GoneText, "start it again if it should run"))
 	}
 	if h := d.History; h != nil && !h.OK && d.Redis.OK {
@@ -173,14 +174,14 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	if h := d.History; h != nil && h.Dropped > 0 {
 		note(fmt.Sprintf("The history is incomplete: rows that the store refused since the start of this replica: %d; the log has the causes", h.Dropped))
 	}
-	d.shared.alarms, d.shared.notices, d.at = slices.Clone(d.Alarms), slices.Clone(d.Notices), at
 	d.announceTargets()
 }
 
-// announceTargets adds a line for each reason why a service or a budget keeps targets from getting tokens, the first
+// announceTargets writes the alarms and the notices: those that are not about targets, a line for each reason why a service or a budget keeps targets from getting tokens, the first
 // ones, and one for each key whose budget is used up.
 func (d *Document) announceTargets() {
-	var first []*Target // of each reason
+	d.Alarms, d.Notices = append([]string{}, d.shared.alarms...), append([]string{}, d.shared.notices...) // never null
+	var first []*Target                                                                                   // of each reason
 	names := map[string][]string{}
 	for i := range d.Targets {
 		if t := &d.Targets[i]; !t.unread && (t.State == refill.Refused || t.State == refill.Budget) {
@@ -191,7 +192,7 @@ func (d *Document) announceTargets() {
 		}
 	}
 	for _, t := range first[:min(len(first), mostLines)] {
-		since, _ := time.Parse(timestamp, t.Since) // zero if it is unknown
+		since, _ := time.Parse(time.RFC3339, t.Since) // zero if it is unknown
 		who := names[t.Reason]
 		text := "no new tokens for " + strings.Join(who[:min(len(who), mostLines)], ", ")
 		if len(who) > mostLines {
@@ -212,9 +213,6 @@ func (d *Document) announceTargets() {
 	}
 	if more := len(first) - mostLines; more > 0 {
 		d.Alarms = append(d.Alarms, fmt.Sprintf("No new tokens for other targets, for %d more reasons: see their states", more))
-	}
-	if d.dataLost != "" {
-		d.Notices = append(d.Notices, d.dataLost)
 	}
 }
 

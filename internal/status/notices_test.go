@@ -32,7 +32,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		providers []purchase.Status
 		history   *History
 		targets   []Target
-		gone      gone
+		gone      *gone
 		replicas  []Replica
 		simulated bool
 		embedded  bool
@@ -57,11 +57,11 @@ func TestAlarmsAndNotices(t *testing.T) {
 		}},
 		{name: "simulated", simulated: true, embedded: true},
 		{name: "embedded", embedded: true},
-		{name: "a replica", gone: gone{"r1 (host:80)", day.Add(-time.Minute)},
+		{name: "a replica", gone: &gone{"r1 (host:80)", day.Add(-time.Minute)},
 			replicas: []Replica{{StartedAt: stamp(day.Add(-time.Hour))}}},
-		{name: "a replica that was replaced", gone: gone{"r1", day.Add(-time.Minute)},
+		{name: "a replica that was replaced", gone: &gone{"r1", day.Add(-time.Minute)},
 			replicas: []Replica{{StartedAt: stamp(day)}}},
-		{name: "a replica, long ago", gone: gone{"r1", day.Add(-2 * time.Hour)}},
+		{name: "a replica, long ago", gone: &gone{"r1", day.Add(-2 * time.Hour)}},
 		{name: "history", history: &History{Reason: "refused", since: day}},
 		{name: "history's gap", history: &History{OK: true, Dropped: 4}},
 	} {

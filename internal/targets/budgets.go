@@ -43,11 +43,7 @@ func (s *Set) checkBudgets(top *place) {
 		at := top.at("owners").at(name)
 		s.checkPrices(at.at("budget"), owner.Budget.Money, false, func(t *Target) bool { return t.Owner == name })
 		if !all.bad && !slices.Contains(owners, name) {
-			hint := ""
-			if meant := Nearest(name, owners); meant != "" {
-				hint = fmt.Sprintf(": did you mean %s?", meant)
-			}
-			at.warn("no target has this owner, so the budget limits nothing%s", hint)
+			at.warn("no target has this owner, so the budget limits nothing")
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -57,12 +56,6 @@ func (at *place) fail(format string, args ...any) {
 // warn reports an unusual but allowed setting.
 func (at *place) warn(format string, args ...any) {
 	at.r.warnings = append(at.r.warnings, at.remark(format, args))
-}
-
-// warnOfDemo reports a reason why the daemon buys only simulated tokens.
-func (at *place) warnOfDemo(format string, args ...any) {
-	at.warn(format, args...)
-	at.r.warnings[len(at.r.warnings)-1].demo = true
 }
 
 func (at *place) remark(format string, args []any) Problem {
@@ -133,9 +126,8 @@ func (at *place) decode(dst reflect.Value) {
 	switch dst.Kind() {
 	case reflect.Bool:
 		if at.bare("true or false", false) {
-			is, known := booleans[at.value]
-			at.obey(fault{!known, "must be true or false" + at.not()})
-			dst.SetBool(is)
+			at.obey(fault{at.value != "true" && at.value != "false", "must be true or false" + at.not()})
+			dst.SetBool(at.value == "true")
 		}
 	case reflect.Int:
 		if n, ok := at.number(wholeNumber); ok {
@@ -191,19 +183,13 @@ type yamlKeys struct {
 	fields []reflect.StructField
 }
 
-var keysOfTypes sync.Map // reflect.Type → yamlKeys
-
 // keysOf returns the keys that the yaml tags of a struct name.
 func keysOf(t reflect.Type) (keys yamlKeys) {
-	if known, is := keysOfTypes.Load(t); is {
-		return known.(yamlKeys)
-	}
 	for _, field := range reflect.VisibleFields(t) {
 		if name := field.Tag.Get("yaml"); name != "" && name != ",inline" {
 			keys.names, keys.fields = append(keys.names, name), append(keys.fields, field)
 		}
 	}
-	keysOfTypes.Store(t, keys)
 	return keys
 }
 
@@ -227,13 +213,10 @@ func (at *place) entries(known []string, refuse func(key string) string, visit f
 
 func unknownKey(key string, known []string) string {
 	slices.Sort(known)
-	meant := Nearest(key, known)
-	return first(
-		fault{key == "<<", "merge keys are not read: put what targets share under defaults"},
-		fault{strings.Contains(key, "${"), "unknown key: references are replaced in values, not in keys"},
-		fault{meant != "", fmt.Sprintf("unknown key: did you mean %s?", meant)},
-		fault{true, "unknown key: known here are " + strings.Join(slices.Compact(known), ", ")},
-	)
+	if meant := Nearest(key, known); meant != "" {
+		return "unknown key: did you mean " + meant + "?"
+	}
+	return "unknown key: known here are " + strings.Join(slices.Compact(known), ", ")
 }
 
 // mapping calls visit for every key of a mapping, in the order of the file. The example is a sample
@@ -320,8 +303,6 @@ func (at *place) bare(want string, mayQuote bool) bool {
 	)
 }
 
-var booleans = map[string]bool{"true": true, "True": true, "TRUE": true, "false": false, "False": false, "FALSE": false}
-
 const wholeNumber = "a whole number"
 
 // decimal matches the numbers that have the same meaning in YAML, in Go and for people. For instance, 010
@@ -335,11 +316,9 @@ func (at *place) number(kind string) (n float64, ok bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(at.value, 64)
-	whole, digits := kind == wholeNumber, isDigits(at.value)
+	isPart := kind == wholeNumber && strings.Contains(at.value, ".")
 	return n, at.obey(
-		fault{whole && digits && len(at.value) > 1 && at.value[0] == '0',
-			fmt.Sprintf("must be %s without a zero in front, which YAML takes for an octal number", want)},
-		fault{err != nil || !decimal.MatchString(at.value) || whole && !digits || at.beyond(n), fmt.Sprintf("must be %s%s", want, at.not())},
+		fault{err != nil || !decimal.MatchString(at.value) || isPart || at.beyond(n), "must be " + want + at.not()},
 	)
 }
 

@@ -76,8 +76,9 @@ func (r *reader) readFile(data []byte) *Set {
 		set.readTargets(targets, top.at("defaults"), Target(f.Defaults))
 	}
 	set.Server.checkKeys(top.at("server"), set)
-	if solve := top.at("solve"); solve.keys != nil {
-		set.Solve.checkAgainst(set, solve, top.at("defaults"), f.Defaults.Owner)
+	if solve := top.at("solve"); solve.keys != nil && !solve.has("owner") {
+		set.Solve.Owner = f.Defaults.Owner
+		solve.rule(top.at("defaults").has("owner"), "owner", "is missing: name the person or team responsible for these solves, here or under defaults")
 	}
 	set.checkBudgets(top)
 	set.warnUnusual(top)
@@ -89,7 +90,7 @@ func (r *reader) readFile(data []byte) *Set {
 func (s *Set) readTargets(at, inherited *place, defaults Target) {
 	byID := map[captcha.ID]*place{}
 	at.mapping("staging-login: …", func(name string, item *place) {
-		if !IsName(name) {
+		if !targetName.MatchString(name) {
 			item.fail("a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit")
 		}
 		t := defaults

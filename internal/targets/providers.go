@@ -46,13 +46,7 @@ func (p *Provider) validate(at *place) {
 	}
 	at.form("name", `^[a-z0-9][a-z0-9-]{0,30}$`, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
 	at.rule(p.Name != "" || at.has("name") || !at.ok("service"), "name", "is missing")
-	switch simulated := p.Protocol == ProtocolSimulated; {
-	case !at.ok("protocol", "service"):
-	case simulated:
-		for _, name := range []string{"url", "key", "balance", "callback_url"} {
-			at.warnIf(true, name, "is not used with protocol: simulated")
-		}
-	default:
+	if p.Protocol != ProtocolSimulated && at.ok("protocol", "service") {
 		at.require("key")
 		at.rule(p.URL != "", "url", "is missing: give the address, or service")
 	}
@@ -65,9 +59,6 @@ func (p *Provider) validate(at *place) {
 	at.rule(p.FallbackAfter <= 0 || p.FallbackAfter >= shortestPoll, "fallback_after", "must be at least %s, or 0s for the default", shortestPoll)
 	at.rule(p.FallbackAfter < p.Timeout || !at.ok("timeout"), "fallback_after",
 		"must be below timeout, or a task whose callback is lost is never polled (default timeout: 3m)")
-	for _, name := range []string{"fallback_after", "callback_delay"} {
-		at.warnIf(p.CallbackURL == "" && at.ok("callback_url"), name, "is not used without callback_url")
-	}
 	if p.Protocol == ProtocolSimulated {
 		p.URL, p.Key, p.Balance, p.CallbackURL = "", "", false, ""
 	}
@@ -121,7 +112,7 @@ var method = regexp.MustCompile(`/(in\.php|res\.php|createTask|getTaskResult)$`)
 // unencrypted reports whether requests to an address leave this machine without encryption.
 func unencrypted(address string) bool {
 	u, err := url.Parse(address)
-	return err == nil && u.Scheme == "http" && !isLoopback(u.Hostname())
+	return err == nil && u.Scheme == "http" && !IsLoopback(u.Hostname())
 }
 
 // Prices has the price of 1000 solves for each type of CAPTCHA, in the order of the table of types and in the account's
@@ -176,12 +167,12 @@ func (s *Set) checkProviders(at *place) {
 			item.at("protocol").fail("a simulated provider must be the only one listed, or its worthless tokens would mix with real ones: remove this entry")
 		case p.Protocol == ProtocolSimulated:
 			usable = []Provider{p}
-			item.warnOfDemo("tokens are simulated; no site accepts them")
+			item.warn("tokens are simulated; no site accepts them")
 		case p.Key != "":
 			usable = append(usable, p)
 		case item.ok("protocol", "key"):
 			key.path = item.path
-			key.warnOfDemo("the key is empty, so this provider is left out%s", toSet(key.names))
+			key.warn("the key is empty, so this provider is left out%s", toSet(key.names))
 			unset = append(unset, key.names...)
 		}
 	}
@@ -191,7 +182,7 @@ func (s *Set) checkProviders(at *place) {
 		usable = make([]Provider, 1)
 		usable[0].preset()
 		usable[0].Name, usable[0].Protocol = "simulated", ProtocolSimulated
-		at.warnOfDemo("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
+		at.warn("none can be used, so the simulated one inside the daemon is: no site accepts its tokens%s", toSet(unset))
 	default:
 		at.fail("none can be used, and with redis.url other than embedded no provider is simulated by default%s",
 			cmp.Or(toSet(unset), ": give one of them a key"))

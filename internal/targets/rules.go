@@ -64,8 +64,6 @@ func isPrintable(text string, minimum rune) bool {
 	return strings.IndexFunc(text, func(c rune) bool { return c < minimum || c > '~' }) < 0
 }
 
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-
 // not returns the last part of a message about an invalid value. It quotes the value only if the
 // file contains it literally. Do not call it for values that can be secrets.
 func (at *place) not() string {
@@ -186,8 +184,7 @@ type Problem struct {
 	Line int    // the line of the problem; 0 = no line, for example in a request or an unreadable file
 	Text string // "key path: rule and remedy"; contains no secret and no value of the environment
 
-	column int  // the column of the key, which orders problems of one line
-	demo   bool // whether this warning only explains why Set.Demo is true
+	column int // the column of the key, which orders problems of one line
 }
 
 // String formats the problem as "FILE:LINE: text". It omits unknown parts.
@@ -228,18 +225,6 @@ type Status struct {
 	LoadedAt time.Time // time at which the Set in use was read; zero before the first Set
 	OK       bool      // whether the last attempt found a valid file
 	Problems []Problem // problems of the last attempt; if OK is true, the changes that need a restart
-}
-
-// NewWarnings returns the warnings of s that the previous Set lacks; the previous Set may be nil.
-// If s is a demo, NewWarnings omits the warnings that only explain why s is a demo.
-func (s *Set) NewWarnings(old *Set) (all []Problem) {
-	for _, w := range s.Warnings {
-		known := old != nil && slices.ContainsFunc(old.Warnings, func(o Problem) bool { return o.Text == w.Text })
-		if !known && (!w.demo || !s.Demo()) {
-			all = append(all, w)
-		}
-	}
-	return all
 }
 
 // quote shortens and quotes a literal value of the file. It escapes control characters, because

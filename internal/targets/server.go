@@ -36,12 +36,12 @@ const (
 func ListenFault(listen string, keys int) string {
 	host, port, err := net.SplitHostPort(listen)
 	_, invalid := strconv.ParseUint(port, 10, 16)
-	return first(fault{err != nil || invalid != nil, badListen}, fault{keys == 0 && !isLoopback(host), openWithoutKeys})
+	return first(fault{err != nil || invalid != nil, badListen}, fault{keys == 0 && !IsLoopback(host), openWithoutKeys})
 }
 
-// isLoopback reports whether a host is reachable only from this machine. It returns false for an
+// IsLoopback reports whether a host is reachable only from this machine. It returns false for an
 // empty host, which means all addresses of the machine.
-func isLoopback(host string) bool {
+func IsLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
@@ -126,7 +126,7 @@ func (k *Key) hash(at *place) {
 	case k.Bearer == "" && k.Hash == "":
 		empty := *given
 		empty.path = at.path
-		empty.warnOfDemo("the key is empty, so this entry is left out%s", toSet(given.names))
+		empty.warn("the key is empty, so this entry is left out%s", toSet(given.names))
 	case at.has("key_sha256"):
 		sum, err := hex.DecodeString(k.Hash.Reveal())
 		copy(k.SHA256[:], sum)

@@ -411,10 +411,6 @@ func (s *Set) Simulated() bool {
 	return len(s.Providers) == 1 && s.Providers[0].Protocol == ProtocolSimulated
 }
 
-// Demo reports whether the daemon uses no external service: Redis is embedded and the provider is
-// simulated.
-func (s *Set) Demo() bool { return s.Redis.Embedded() && s.Simulated() }
-
 // Embedded reports whether the daemon must run Redis inside its own process.
 func (r Redis) Embedded() bool { return r.URL == "embedded" }
 

@@ -61,19 +61,6 @@ func (s *Solve) validate(at *place) {
 		"needs per_hour or per_day above 0, money_per_day or money_per_month: callers decide what is bought, so a budget must limit how much")
 }
 
-// checkAgainst checks the section against other sections. A missing owner is inherited.
-func (s *Solve) checkAgainst(set *Set, at, defaults *place, owner string) {
-	if !at.has("owner") {
-		if s.Owner = owner; !defaults.has("owner") {
-			at.child("owner").fail("is missing: name the person or team responsible for these solves, here or under defaults")
-		}
-	}
-	mayAsk := func(k Key) bool { return slices.Contains(k.Scopes, ScopeSolve) }
-	if len(set.Server.Keys) > 0 && !slices.ContainsFunc(set.Server.Keys, mayAsk) {
-		at.warn("no key of server.keys has the scope solve, so every request is refused: give one of them the scope")
-	}
-}
-
 // page is a parsed address of a page, or a pattern of such addresses. The scheme, host, port and
 // path of an address are each compared with the same part of a pattern. Queries are not compared.
 // The only wildcard is the star. In the host a star matches no dot. In the path a star also matches

@@ -69,21 +69,15 @@ var explanations = []explanation{
 	{"unknown anchor", "an alias (*) is not read: quote a value that begins with *"},
 	{"mapping values are not allowed", "a colon and a space where no key may begin: indent the line like its neighbours, or quote the value"},
 	{"cannot start any token", "a value may not begin with this character (@, % or `): put it in quotes"},
-	{"expected key", "the line does not fit the ones above: indent it like its neighbours, quote values whole, and close every quote above"},
-	{"expected '-' indicator", "the line does not fit the ones above: indent it like its neighbours, quote values whole, and close every quote above"},
 	{"expected node content", "a value, or the bracket that closes a list, is missing"},
 	{"escape", `an unknown \ escape in double quotes: write \\ or use single quotes`},
 	{"control characters", "the line holds a control character: remove it"},
 	{"UTF-", "the line is not valid UTF-8: save the file as UTF-8"},
 	{"unexpected end of stream", "the quote that is opened here is not closed: add the closing quote"},
-	{"max depth", "brackets or lists nest too deeply"},
-	{"", "this is not valid YAML"},
+	{"", "the line does not fit the ones above: indent it like its neighbours, quote values whole, and close every quote above"},
 }
 
-var (
-	bareReference  = regexp.MustCompile(`[\[{].*[\s,\[{]\$\{`)
-	tabIndentation = regexp.MustCompile(`^ *\t`)
-)
+var tabIndentation = regexp.MustCompile(`^ *\t`)
 
 // explain converts a message of the YAML library to a line and an explanation. It does not quote the
 // message, because the message may quote the file ("unknown anchor …").
@@ -97,9 +91,7 @@ func explain(data []byte, message string) *Problem {
 		return err != nil && err.Error() == message
 	})
 	problem := &Problem{Line: line, Text: explanations[i].text}
-	if text := lines[line-1]; i == 0 && bareReference.Match(text) {
-		problem.Text = `a reference inside { } or [ ] must be quoted: "${NAME}"`
-	} else if i > 1 && tabIndentation.Match(text) {
+	if i > 1 && tabIndentation.Match(lines[line-1]) {
 		problem.Text = "a tab indents the line: indent with spaces"
 	}
 	return problem

@@ -31,9 +31,6 @@ const (
 
 var targetName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// IsName reports whether a text is a valid name of a target.
-func IsName(text string) bool { return targetName.MatchString(text) }
-
 // defaults is the section defaults. It has the keys of a target except keys that targets cannot share.
 type defaults Target
 
@@ -209,9 +206,6 @@ func isVisible(text string) bool { return text != "" && len(text) <= 256 && isPr
 func checkIdentity(at *place, id *captcha.Identity) {
 	for _, key := range []string{"sitekey", "gt", "challenge", "captcha_id"} {
 		at.rule(!at.has(key) || isVisible(at.keys[key].value), key, "must be 1 to 256 characters without spaces%s", at.at(key).not())
-	}
-	if rule := addressFault(id.Pageurl, "", ""); id.Pageurl == "" || rule != "" {
-		at.check("pageurl", "must be the page's whole address, with http:// or https:// and a host")
 	}
 	at.check("pageurl", addressFault(id.Pageurl, "must not hold a user and password", ""))
 	at.form("api_server", `^[A-Za-z0-9.-]{1,253}$`, "a host's name such as api-na.geetest.com")

@@ -24,10 +24,11 @@ import (
 	"poold/internal/history"
 	"poold/internal/history/dynamotest"
 	"poold/internal/history/historytest"
+	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
-func openStore(t testing.TB, o Options) *Store {
+func openStore(t testing.TB, o targets.History) *Store {
 	t.Helper()
 	o.Table, o.Keep = cmp.Or(o.Table, "CaptchaSolves"), cmp.Or(o.Keep, 90*24*time.Hour)
 	s, err := Open(t.Context(), o)
@@ -39,7 +40,7 @@ func openStore(t testing.TB, o Options) *Store {
 func newTable(t testing.TB, endpoint string) string {
 	t.Helper()
 	table := "test-" + rand.Text()
-	testkit.NoError(t, openStore(t, Options{Table: table, Endpoint: endpoint}).Init(t.Context()))
+	testkit.NoError(t, openStore(t, targets.History{Table: table, Endpoint: endpoint}).Init(t.Context()))
 	return table
 }
 
@@ -50,7 +51,7 @@ func openThrough(t testing.TB, judge func(operation string, body []byte) dynamot
 	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)
 	proxy := dynamotest.Through(t, server, judge)
-	return openStore(t, Options{Table: newTable(t, server.URL), Endpoint: proxy.URL, Active: true}), proxy
+	return openStore(t, targets.History{Table: newTable(t, server.URL), Endpoint: proxy.URL, ActiveItems: true}), proxy
 }
 
 // yesterday returns yesterday's noon, so that no test crosses midnight.
@@ -231,7 +232,7 @@ func TestActiveOrders(t *testing.T) {
 	active(all[1], all[3])
 	mustAppend(t, s, ended...)
 	active()
-	mustAppend(t, openStore(t, Options{Table: s.table, Endpoint: *s.client.Options().BaseEndpoint}), all...)
+	mustAppend(t, openStore(t, targets.History{Table: s.table, Endpoint: *s.client.Options().BaseEndpoint}), all...)
 	active()
 }
 
@@ -273,7 +274,7 @@ func TestStore(t *testing.T) {
 	active := false
 	historytest.Test(t, func(t testing.TB, orders, handouts time.Duration) (replicas []history.Sink) {
 		active = !active
-		o := Options{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: orders, KeepAudit: handouts, Active: active}
+		o := targets.History{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: orders, Audit: handouts, ActiveItems: active}
 		for range 3 {
 			replicas = append(replicas, openStore(t, o))
 		}
@@ -286,7 +287,7 @@ func TestStore(t *testing.T) {
 func TestInit(t *testing.T) {
 	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)
-	s := openStore(t, Options{Endpoint: server.URL})
+	s := openStore(t, targets.History{Endpoint: server.URL})
 	if err := s.Check(t.Context()); err == nil ||
 		!strings.HasSuffix(err.Error(), "CaptchaSolves does not exist: poold history init makes it") {
 		t.Errorf("before: %v", err)
@@ -338,7 +339,7 @@ func TestOtherShapesAreNamed(t *testing.T) {
 		"does not expire": {func(*dynamodb.CreateTableInput) {}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openStore(t, Options{Table: "test-" + rand.Text(), Endpoint: server.URL})
+			s := openStore(t, targets.History{Table: "test-" + rand.Text(), Endpoint: server.URL})
 			in := &dynamodb.CreateTableInput{TableName: &s.table}
 			err := json.Unmarshal([]byte(tableShape), in)
 			if c.change(in); err == nil {
@@ -379,8 +380,8 @@ func TestRefusedCallsEndCheckAndInit(t *testing.T) {
 		proxy := dynamotest.Through(t, server, func(operation string, _ []byte) dynamotest.Fate {
 			return dynamotest.Fate{Answer: map[bool]string{true: "AccessDeniedException"}[operation == step[0]]}
 		})
-		direct := openStore(t, Options{Table: "test-" + rand.Text(), Endpoint: server.URL})
-		err := openStore(t, Options{Table: direct.table, Endpoint: proxy.URL}).Init(t.Context())
+		direct := openStore(t, targets.History{Table: "test-" + rand.Text(), Endpoint: server.URL})
+		err := openStore(t, targets.History{Table: direct.table, Endpoint: proxy.URL}).Init(t.Context())
 		want := step[1] + ": " + history.ErrDown.Error() + ": DynamoDB answers AccessDeniedException"
 		if !errors.Is(err, history.ErrDown) || err.Error() != want {
 			t.Errorf("%s is refused: %v, want %s", step[0], err, want)

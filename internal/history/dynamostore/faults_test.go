@@ -16,6 +16,7 @@ import (
 
 	"poold/internal/history"
 	"poold/internal/history/dynamotest"
+	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -73,7 +74,7 @@ func TestErrorsOfOutages(t *testing.T) {
 		answer("TransactionCanceledException"):           "DynamoDB answers TransactionCanceledException",
 		answer("ReplicatedWriteConflictException"):       "DynamoDB answers ReplicatedWriteConflictException",
 	} {
-		s := openStore(t, Options{Table: "t", Endpoint: endpoint})
+		s := openStore(t, targets.History{Table: "t", Endpoint: endpoint})
 		group.Go(func() {
 			err := s.Append(t.Context(), orders(yesterday(), 1))
 			if want := "writing the history: " + history.ErrDown.Error() + ": " + reason; !errors.Is(err, history.ErrDown) ||
@@ -94,7 +95,7 @@ func TestErrorsOfOutages(t *testing.T) {
 // Without credentials or without a region, the error says so. It omits the text of the SDK.
 func TestNoCredentials(t *testing.T) {
 	dynamotest.NoCredentials(t.Setenv)
-	s := openStore(t, Options{Endpoint: dynamotest.Start(t).URL})
+	s := openStore(t, targets.History{Endpoint: dynamotest.Start(t).URL})
 	for what, err := range map[string]error{
 		"check": s.Check(t.Context()), "init": s.Init(t.Context()), "append": s.Append(t.Context(), orders(yesterday(), 1)),
 	} {
@@ -102,11 +103,11 @@ func TestNoCredentials(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := Open(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "no region is known") {
+	if _, err := Open(t.Context(), targets.History{}); err == nil || !strings.Contains(err.Error(), "no region is known") {
 		t.Errorf("without a region: %v", err)
 	}
 	t.Setenv("AWS_PROFILE", "no-such")
-	if _, err := Open(t.Context(), Options{Region: "eu-central-1"}); err == nil ||
+	if _, err := Open(t.Context(), targets.History{Region: "eu-central-1"}); err == nil ||
 		err.Error() != "dynamodb: the AWS profile no-such does not exist" {
 		t.Errorf("another profile: %v", err)
 	}
@@ -133,6 +134,6 @@ func TestPermissions(t *testing.T) {
 	checkAll(t, s, rows)
 	testkit.NoError(t, s.Check(t.Context()))
 	needs("[DeleteItem DescribeTable DescribeTimeToLive PutItem Query UpdateItem]")
-	testkit.NoError(t, openStore(t, Options{Table: "fresh", Endpoint: proxy.URL}).Init(t.Context()))
+	testkit.NoError(t, openStore(t, targets.History{Table: "fresh", Endpoint: proxy.URL}).Init(t.Context()))
 	needs("[CreateTable DescribeTable DescribeTimeToLive UpdateTimeToLive]")
 }

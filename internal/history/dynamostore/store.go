@@ -22,6 +22,7 @@ import (
 
 	"poold/internal/backoff"
 	"poold/internal/history"
+	"poold/internal/targets"
 )
 
 const (
@@ -39,16 +40,6 @@ var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Mil
 
 var errNoCredentials = errors.New("no AWS credentials are known, neither from the environment nor from the shared files or a role")
 
-// Options are the options of Open.
-type Options struct {
-	Table     string        // name of the table
-	Endpoint  string        // URL of an emulator or of a private link, such as http://host:port; "" = the region's endpoint
-	Region    string        // "" = the region in the environment or in AWS's shared files
-	Keep      time.Duration // how long an order is kept after its end
-	KeepAudit time.Duration // how long hand-outs and the figures by key are kept; 0 = as long as orders
-	Active    bool          // keep an item for each order in flight
-}
-
 // Store implements history.Sink in one table. The figures of a day by type and by target never expire.
 type Store struct {
 	client    *dynamodb.Client
@@ -58,16 +49,16 @@ type Store struct {
 }
 
 // Open reads AWS's configuration from the environment and the shared files. It does not connect. The caller must
-// close the store.
-func Open(ctx context.Context, o Options) (*Store, error) {
-	c, err := config.LoadDefaultConfig(ctx, config.WithRegion(o.Region))
+// close the store. Without an audit, hand-outs of an earlier one are kept like orders.
+func Open(ctx context.Context, set targets.History) (*Store, error) {
+	c, err := config.LoadDefaultConfig(ctx, config.WithRegion(set.Region))
 	if err != nil {
 		if missing := (config.SharedConfigProfileNotExistError{}); errors.As(err, &missing) {
 			return nil, errors.New("dynamodb: the AWS profile " + missing.Profile + " does not exist")
 		}
 		return nil, errors.New("dynamodb: AWS's configuration, in the environment or in its shared files, cannot be read")
 	}
-	if c.Region == "" && o.Endpoint == "" {
+	if c.Region == "" && set.Endpoint == "" {
 		return nil, errors.New("dynamodb: no region is known: set the region of the history, or AWS_REGION")
 	}
 	c.Region = cmp.Or(c.Region, "us-east-1") // of an emulator; the SDK needs one
@@ -79,11 +70,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 		return c, err
 	})
-	s := &Store{table: o.Table}
+	s := &Store{table: set.Table}
 	s.transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit, IdleConnTimeout: time.Minute}
-	s.keep = map[history.Kind]time.Duration{history.KindOrder: o.Keep, history.KindHandout: cmp.Or(o.KeepAudit, o.Keep)}
+	s.keep = map[history.Kind]time.Duration{history.KindOrder: set.Keep, history.KindHandout: cmp.Or(set.Audit, set.Keep)}
 	s.transport.MaxIdleConnsPerHost = mostConcurrent
-	if o.Active {
+	if set.ActiveItems {
 		s.keep[history.KindActive] = activeFor
 	}
 	s.client = dynamodb.NewFromConfig(c, func(d *dynamodb.Options) {
@@ -94,8 +85,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 			r.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(retryable)}, r.Retryables...)
 		})
 		d.Logger = logging.Nop{}
-		if o.Endpoint != "" {
-			d.BaseEndpoint = aws.String(o.Endpoint)
+		if set.Endpoint != "" {
+			d.BaseEndpoint = aws.String(set.Endpoint)
 		}
 	})
 	return s, nil

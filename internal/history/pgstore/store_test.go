@@ -27,7 +27,7 @@ const quarter = 90 * 24 * time.Hour
 func openStore(t testing.TB, address string, limit time.Duration, keep, keepAudit time.Duration) (*Store, *testkit.Log) {
 	t.Helper()
 	l := &testkit.Log{}
-	db, err := postgres.Open(address, postgres.Options{Log: l.Logger(), Limit: limit})
+	db, err := postgres.Open(address, limit, l.Logger())
 	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
 	_ = db.Migrate(t.Context())
@@ -149,7 +149,7 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 
 // While the server is away, each call fails with a history.ErrDown that gives the reason, without a part of the address.
 func testAway(t *testing.T, server *postgrestest.Server) {
-	s, _ := openStore(t, strings.Replace(server.Database(t), "127.0.0.1", "127.0.0.3", 1), 0, quarter, quarter)
+	s, _ := openStore(t, strings.Replace(server.Database(t), "127.0.0.1", "127.0.0.3", 1), postgres.DefaultLimit, quarter, quarter)
 	_, find := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 1})
 	_, days := s.Days(t.Context(), time.Now())
 	for i, err := range []error{s.Append(t.Context(), []history.Row{historytest.Order("one", time.Now())}), find, days} {

@@ -23,14 +23,6 @@ func (r Row) Troubled() bool {
 // Outcomes returns the number of requests of the last hour that ended with or without a token.
 func (r Row) Outcomes() int64 { return r.Hour.Hits + r.Hour.Waited + r.Hour.Misses }
 
-// Today returns the spend since midnight.
-func (r Row) Today(asOf string) status.Money {
-	if len(r.Days) > 0 && strings.HasPrefix(asOf, r.Days[0].Date) {
-		return r.Days[0].Spent
-	}
-	return 0
-}
-
 // Widest returns the number of tokens that the whole bar represents.
 func (r Row) Widest() int { return max(r.Depth, r.Warm, r.Want, r.Coming(), 1) }
 
@@ -58,11 +50,7 @@ func (r Row) Cost(n int) float64 {
 func (r Row) Enough() float64 { return 3600 * float64(r.Coming()) / float64(max(1, r.Hour.Requests)) }
 
 // Opened returns the target with details.
-func (v *View) Opened() Row {
-	t := v.Detail.Target
-	t.Hour, t.Hour.Minutes = v.Detail.Hour.TargetHour, v.Detail.Hour.Minutes // only these are in the JSON of a detail
-	return Row{&t}
-}
+func (v *View) Opened() Row { return Row{&v.Detail.Target} }
 
 // Sums are figures of several targets.
 type Sums struct {

@@ -173,13 +173,3 @@ func TestListIsSortedAndCut(t *testing.T) {
 		t.Errorf("the second page: %d to %d, %d %d", l.From, l.To, l.Previous, l.Following)
 	}
 }
-
-// The opened target has the counts of its hour, which only its own document has.
-func TestOpenedHasTheHour(t *testing.T) {
-	v := View{Detail: new(status.TargetDetail)}
-	text := `{"name":"a","hour":{"hits":2,"waited":1,"minutes":[{"at":"2026-01-02T03:04:00Z","hits":2}]}}`
-	testkit.NoError(t, json.Unmarshal([]byte(text), v.Detail))
-	if r := v.Opened(); r.Name != "a" || r.Outcomes() != 3 || len(r.Hour.Minutes) != 1 {
-		t.Errorf("%+v", r.Hour)
-	}
-}

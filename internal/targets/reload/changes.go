@@ -10,28 +10,13 @@ import (
 	"poold/internal/targets"
 )
 
-// maxNamed is the maximum number of names in a Change.
+// maxNamed is the maximum number of names after each word of a text about changes.
 const maxNamed = 20
 
-// Change is one kind of difference that a reload made, such as added or removed, with the names of the
-// targets, or the keys of other sections.
-type Change struct {
-	How   string // added, changed or removed (targets), or keys
-	Names []string
-}
-
-// attributes returns the changes as attributes of a log line.
-func attributes(changes []Change) (list []any) {
-	for _, c := range changes {
-		list = append(list, c.How, c.Names)
-	}
-	return list
-}
-
-// changesBetween returns the targets that a reload added, changed or removed, and the other keys that
-// it changed, such as providers.main. It shortens long lists. The result is empty if only comments
+// changesBetween names the targets that a reload added, changed or removed, and the other keys that
+// it changed, such as providers.main. It shortens long lists. The result is "" if only comments
 // changed.
-func changesBetween(old, set *targets.Set) (changes []Change) {
+func changesBetween(old, set *targets.Set) string {
 	before, now := map[string][]any{}, map[string][]any{}
 	keysOf("", reflect.ValueOf(*old), before)
 	keysOf("", reflect.ValueOf(*set), now)
@@ -39,30 +24,31 @@ func changesBetween(old, set *targets.Set) (changes []Change) {
 	all := maps.Clone(before)
 	maps.Copy(all, now)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		how := "changed"
+		how := "targets changed"
 		name, isTarget := strings.CutPrefix(key, "targets.")
 		switch {
 		case reflect.DeepEqual(before[key], now[key]):
 			continue
 		case !isTarget:
-			how = "keys"
+			how = "other settings changed:"
 		case before[key] == nil:
-			how = "added"
+			how = "targets added"
 		case now[key] == nil:
-			how = "removed"
+			how = "targets removed"
 		}
 		names[how] = append(names[how], name)
 	}
-	for _, how := range []string{"added", "changed", "removed", "keys"} {
+	var parts []string
+	for _, how := range []string{"targets added", "targets changed", "targets removed", "other settings changed:"} {
 		list := names[how]
 		if more := len(list) - maxNamed; more > 0 {
 			list = append(list[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
 		}
 		if len(list) > 0 {
-			changes = append(changes, Change{how, list})
+			parts = append(parts, how+" "+strings.Join(list, ", "))
 		}
 	}
-	return changes
+	return strings.Join(parts, "; ")
 }
 
 // keysOf collects the keys below a section with their values. An item of a list with names is one key, and the key of a

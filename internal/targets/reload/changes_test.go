@@ -37,33 +37,34 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		old, set *targets.Set
 		want     string
 	}{
-		{file("", "a"), file("# a comment\n", "a"), "[]"},
-		{file("", "a", "b", "c"), file("", "a", "b+", "d"), "[added [d] changed [b] removed [c]]"},
-		{file(real("1"), "a"), file(real("2"), "a"), "[keys [providers.acme]]"},
-		{file(real("1"), "a"), file(strings.Replace(real("1"), "canary1", "canary2", 1), "a"), "[keys [providers.acme.key]]"},
-		{file(real("1"), "a"), file("# moved\n"+real("1"), "a"), "[]"},
+		{file("", "a"), file("# a comment\n", "a"), ""},
+		{file("", "a", "b", "c"), file("", "a", "b+", "d"), "targets added d; targets changed b; targets removed c"},
+		{file(real("1"), "a"), file(real("2"), "a"), "other settings changed: providers.acme"},
+		{file(real("1"), "a"), file(strings.Replace(real("1"), "canary1", "canary2", 1), "a"), "other settings changed: providers.acme.key"},
+		{file(real("1"), "a"), file("# moved\n"+real("1"), "a"), ""},
 		{file("", "a"), file("budget: {per_day: 5, money_per_day: 2}\nserver: {callback_secrets: [canary-canary-canary]}\n", "a"),
-			"[keys [budget.money_per_day budget.per_day server.callback_secrets]]"},
-		{file("", "a"), file("providers_policy: best\n", "a"), "[changed [a] keys [providers_policy]]"},
-		{file("", "a"), file("defaults: {providers_policy: best}\n", "a"), "[changed [a]]"},
+			"other settings changed: budget.money_per_day, budget.per_day, server.callback_secrets"},
+		{file("", "a"), file("providers_policy: best\n", "a"), "targets changed a; other settings changed: providers_policy"},
+		{file("", "a"), file("defaults: {providers_policy: best}\n", "a"), "targets changed a"},
 		{file("providers_policy: cheapest\n", "a"),
-			file("providers_policy: cheapest\ndefaults: {providers_policy: cheapest}\n", "a"), "[]"},
+			file("providers_policy: cheapest\ndefaults: {providers_policy: cheapest}\n", "a"), ""},
 		{file("defaults: {providers_policy: best}\n", "a"),
-			file("providers_policy: cheapest\ndefaults: {providers_policy: best}\n", "a"), "[keys [providers_policy]]"},
+			file("providers_policy: cheapest\ndefaults: {providers_policy: best}\n", "a"), "other settings changed: providers_policy"},
 		{file("", "a"), file("server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"+
-			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "[keys [server.keys.a solve]]"},
-		{file("", "a"), file("", many...), "[added [" + strings.Join(many[:20], " ") + " and 10 more] removed [a]]"},
+			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "other settings changed: server.keys.a, solve"},
+		{file("", "a"), file("", many...), "targets added " + strings.Join(many[:20], ", ") + ", and 10 more; targets removed a"},
 	} {
-		testkit.Equal(t, "changes", fmt.Sprint(attributes(changesBetween(c.old, c.set))), c.want)
+		testkit.Equal(t, "changes", changesBetween(c.old, c.set), c.want)
 	}
 }
 
-// A demo does not log the warnings that only explain why it is a demo. Other files log these warnings.
-func TestDemoDoesNotWarnThatItIsOne(t *testing.T) {
+// Load logs the warnings of the file.
+func TestLoadLogsWarnings(t *testing.T) {
 	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
 	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
 	for text, want := range map[string]int{
-		keyless + list: 1, // warning about the lifetime
+		// warnings about the lifetime, the key, the omitted provider and the simulated one
+		keyless + list: 4,
 		// warnings about both omitted providers and about the embedded Redis
 		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list: 4,
 		// warning about simulated tokens in a real Redis

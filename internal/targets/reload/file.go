@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,7 +68,7 @@ type Outcome struct {
 	By       string           // the cause of the attempt: the argument of Reload, or ByWatch
 	Err      error            // why the file was refused; nil = it is valid
 	Mended   bool             // it was refused before
-	Changes  []Change         // what changed; nil = the file again has the content of the Set in use, or only comments changed
+	Changes  string           // what changed; "" = only comments, or nothing since the last valid file
 	Restart  targets.Problems // the changes that need a restart
 	From, To string           // digests of the Sets before and after
 }
@@ -86,7 +87,7 @@ func (f *File) Load() (*targets.Set, error) {
 		return nil, err
 	}
 	f.used = f.tried
-	f.warn(set, nil)
+	f.warn(set, new(targets.Set))
 	f.good = targets.Status{LoadedAt: time.Now(), OK: true}
 	f.publish(set, f.good)
 	return set, nil
@@ -105,13 +106,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old := f.Current()
-	if maps.Equal(f.digests(f.used), f.used) {
-		if f.refused != "" {
-			f.refused = ""
-			f.publish(old, f.good)
-			f.log.Info("the configuration file matches the configuration in use again")
-			f.Report(Outcome{By: by, Mended: true, From: old.Digest, To: old.Digest})
-		}
+	if f.refused == "" && maps.Equal(f.digests(f.used), f.used) {
 		return nil
 	}
 	set, err := f.read()
@@ -138,7 +133,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	f.refused, f.used, f.good = "", f.tried, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks}
 	f.publish(set, f.good)
 	changes := changesBetween(old, set)
-	f.log.Info("the configuration was applied", attributes(changes)...)
+	f.log.Info("the configuration was applied", "changes", changes)
 	f.Report(Outcome{By: by, Mended: mended, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})
 	f.warn(set, old)
 	if len(remarks) > 0 {
@@ -201,8 +196,10 @@ func (f *File) publish(set *targets.Set, status targets.Status) { f.state.Store(
 
 // warn logs the warnings of the new Set that the old Set lacks.
 func (f *File) warn(set, old *targets.Set) {
-	for _, w := range set.NewWarnings(old) {
-		f.log.Warn("unusual configuration", "err", w.String())
+	for _, w := range set.Warnings {
+		if !slices.ContainsFunc(old.Warnings, func(o targets.Problem) bool { return o.Text == w.Text }) {
+			f.log.Warn("unusual configuration", "err", w.String())
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func TestChangedCertificateIsRead(t *testing.T) {
 	testkit.Equal(t, "the certificate in use", b.Current().Server.TLS.Certificate, first)
 	move("key.pem")
 	b.must(b.Reload(context.Background(), "ci"))
-	if b.Current().Server.TLS.Certificate == first || b.log.Count("the configuration was applied", "keys=[server.tls.cert]") != 1 {
+	if b.Current().Server.TLS.Certificate == first || b.log.Count("the configuration was applied", "changes=\"other settings changed: server.tls.cert\"") != 1 {
 		t.Errorf("the new certificate is not in use\n%s", b.log.String())
 	}
 }

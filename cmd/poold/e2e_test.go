@@ -109,7 +109,7 @@ func TestEndToEnd(t *testing.T) {
 	p.tells(events.ReplicaStarted, events.ReloadApplied, events.ReloadRefused)
 	var told httpapi.EventList
 	getJSON(t, p.URL+"/events?limit=1000", p.key, &told)
-	if !slices.ContainsFunc(told.Events, func(e events.Event) bool { return strings.HasPrefix(e.Text, "The configuration file is valid again.") }) {
+	if !slices.ContainsFunc(told.Events, func(e events.Event) bool { return strings.HasPrefix(e.Text, "The configuration file is valid again, and applied") }) {
 		t.Error("no event says that the file is valid again")
 	}
 	end := ledger(t, service)

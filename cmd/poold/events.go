@@ -82,9 +82,15 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 }
 
 // noteBudgets adds an event for each budget of which 80 to 100 % are used, and one when it has room again: less than 75 %
-// are used.
-func (d *daemon) noteBudgets(doc *status.Document) {
-	for _, u := range doc.BudgetUses() {
+// are used, or the file limits it no longer: it was in the uses before.
+func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (uses []status.BudgetUse) {
+	uses = doc.BudgetUses()
+	for _, was := range before {
+		if !slices.ContainsFunc(uses, func(u status.BudgetUse) bool { return u.Scope == was.Scope && u.Window == was.Window }) {
+			d.noteBudget(was, was.Text(doc.Currency), events.BudgetOK, "is no longer limited.")
+		}
+	}
+	for _, u := range uses {
 		use := u.Text(doc.Currency)
 		switch share := u.Used / u.Limit; {
 		case share < 0.75:
@@ -93,6 +99,7 @@ func (d *daemon) noteBudgets(doc *status.Document) {
 			d.noteBudget(u, use, events.BudgetNear, "is nearly used up: "+use+" are used; raise it in the file if that is wanted.")
 		}
 	}
+	return uses
 }
 
 func (d *daemon) noteBudget(u status.BudgetUse, use string, kind events.Kind, is string) {
@@ -117,9 +124,10 @@ func limitOf(use string) (limit, window string) {
 
 // watch reads the status now and then: for events about budgets, and so that it has recent figures when Redis goes away.
 func (d *daemon) watch(ctx context.Context) error {
+	var uses []status.BudgetUse
 	for backoff.Sleep(ctx, watchEvery) == nil {
 		if doc := d.status.Build(ctx); doc.Redis.OK {
-			d.noteBudgets(doc)
+			uses = d.noteBudgets(doc, uses)
 		}
 	}
 	return nil
@@ -193,12 +201,12 @@ func reloadEvent(o reload.Outcome) events.Event {
 			problems += fmt.Sprintf(" (and %d more)", strings.Count(more, "\n")+1)
 		}
 		e.Kind, e.State = events.ReloadRefused, "refused "+o.Err.Error()
-		e.Text = "The configuration file was refused, and the last valid one stays in use: " + problems
+		e.Text = "The configuration file was refused, and the last valid one stays in use: " + problems + "; correct and save it, and see `poold check`."
 		return e
 	}
 	e.Text = "The configuration file was applied: " + cmp.Or(o.Changes, "nothing changed") + "."
 	if o.Mended {
-		e.Text = "The configuration file is valid again. " + e.Text
+		e.Text = "The configuration file is valid again, and applied: " + cmp.Or(o.Changes, "it is as before its fault") + "."
 	}
 	if len(o.Restart) > 0 {
 		e.Text += " A restart is needed: " + strings.ReplaceAll(o.Restart.Error(), "\n", "; ")

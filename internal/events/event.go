@@ -21,7 +21,7 @@ const (
 	BalanceOK      Kind = "balance_ok"  // and is not any more
 	BudgetNear     Kind = "budget_near" // at least 80 % of a budget are used
 	BudgetUsedUp   Kind = "budget_used_up"
-	BudgetOK       Kind = "budget_ok"      // less than 70 % of a budget are used again
+	BudgetOK       Kind = "budget_ok"      // less than 75 % of a budget are used again
 	TargetRefused  Kind = "target_refused" // a service rejects the parameters of a target
 	TargetOK       Kind = "target_ok"      // and takes its orders again
 	RedisDown      Kind = "redis_down"     // only for the webhook: the list is in Redis

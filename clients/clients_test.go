@@ -182,13 +182,15 @@ func TestPlaywright(t *testing.T) {
 	testkit.NoError(t, err)
 	cache, err := os.UserCacheDir()
 	testkit.NoError(t, err)
-	testkit.NoError(t, os.Symlink(filepath.Join(cache, "poold", "docs", "node_modules"), filepath.Join(dir, "node_modules")))
+	testkit.NoError(t, os.Symlink(filepath.Join(cache, "poold", "docs", "node_modules"),
+		filepath.Join(dir, "node_modules")))
 	for _, file := range []string{"playwright/poold-fixture.ts", "testdata/fill.spec.ts"} {
 		text, err := os.ReadFile(file)
 		testkit.NoError(t, err)
 		testkit.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(file)), text, 0o600))
 	}
-	settings := fmt.Sprintf("module.exports = { timeout: 120_000, use: { launchOptions: { executablePath: %q } } };\n", browser)
+	settings := fmt.Sprintf("module.exports = { timeout: 120_000, use: { launchOptions: { executablePath: %q } } };\n",
+		browser)
 	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "playwright.config.js"), []byte(settings), 0o600))
 	run := exec.CommandContext(t.Context(), "npx", "playwright", "test", "--workers=1", "--reporter=line")
 	run.Dir, run.Env = dir, append(os.Environ(), "POOLD_URL="+server.URL)

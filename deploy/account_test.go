@@ -29,7 +29,8 @@ func TestProviderAccount(t *testing.T) {
 		var entries []string
 		for _, account := range accounts {
 			name, url, _ := strings.Cut(account, "=")
-			entries = append(entries, strings.NewReplacer("name: main", "name: "+name, "URL", url, "a-key", "key-of-"+name).Replace(entry))
+			entries = append(entries, strings.NewReplacer("name: main", "name: "+name, "URL", url, "a-key", "key-of-"+
+				name).Replace(entry))
 		}
 		return before + "providers: [" + strings.Join(entries, ", ") + "]\n" + after
 	}
@@ -50,7 +51,8 @@ func TestProviderAccount(t *testing.T) {
 	}
 	w.wait("login", 1, 3)
 	ended := blocks(t, "operating.md", "## Rotating keys")[0]
-	env := []string{"POOLD_URL=" + w.URL, "POOLD_KEY=" + key, "PATH=" + filepath.Dir(daemontest.Binary(t)) + ":" + os.Getenv("PATH")}
+	env := []string{"POOLD_URL=" + w.URL, "POOLD_KEY=" + key, "PATH=" + filepath.Dir(daemontest.Binary(t)) + ":" +
+		os.Getenv("PATH")}
 	inFlight := func() string { return strings.TrimSpace(bash(t, t.TempDir(), ended, env)) }
 	testkit.Equal(t, "orders in flight at the old account", inFlight(), "3")
 	setFaults(t, first)

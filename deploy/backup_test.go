@@ -40,10 +40,11 @@ func (w *watched) state(target string) (s state) {
 // wait waits until a target has these numbers of ready tokens and of orders in flight.
 func (w *watched) wait(target string, fresh, inFlight int) {
 	w.Helper()
-	testkit.Within(w.TB, 20*time.Second, fmt.Sprintf("%d tokens and %d orders of %s", fresh, inFlight, target), func() bool {
-		s := w.state(target)
-		return s.Fresh == fresh && s.BoughtInFlight == inFlight
-	})
+	testkit.Within(w.TB, 20*time.Second, fmt.Sprintf("%d tokens and %d orders of %s", fresh, inFlight, target),
+		func() bool {
+			s := w.state(target)
+			return s.Fresh == fresh && s.BoughtInFlight == inFlight
+		})
 }
 
 // solved returns how many solved orders of the target the history has.
@@ -128,10 +129,11 @@ func TestRestore(t *testing.T) {
 	slices.Sort(taken)
 	testkit.Equal(t, "different tokens", len(slices.Compact(slices.Clone(taken))), len(taken))
 	testkit.Equal(t, "tokens collected again", ledger(t, url).Totals.Repeated, 0)
-	testkit.Within(t, 20*time.Second, fmt.Sprintf("12 solves more than the %d of the backup", saved.Budget.Day.Used), func() bool {
-		s := w.state("login")
-		return s.Fresh == 4 && s.BoughtInFlight == 0 && s.Budget.Day.Used == saved.Budget.Day.Used+12
-	})
+	testkit.Within(t, 20*time.Second, fmt.Sprintf("12 solves more than the %d of the backup", saved.Budget.Day.Used),
+		func() bool {
+			s := w.state("login")
+			return s.Fresh == 4 && s.BoughtInFlight == 0 && s.Budget.Day.Used == saved.Budget.Day.Used+12
+		})
 	if s := w.state("other"); s.State != "paused" || !strings.Contains(s.Reason, "the page changes") {
 		t.Errorf("the paused target: %+v", s)
 	}

@@ -29,11 +29,13 @@ import (
 // secrets are the values that poold must not show, by their names in canaryConfig. The simulated
 // service marks each of its tokens with SIMULATED.
 var secrets = map[string]string{
-	"PROVIDER_KEY": "canary-provider-4f1d", "REFUSED_KEY": "canary-refused-82ce", "UNREACHABLE_KEY": "canary-unreachable-19ab",
-	"CALLER_KEY": "canary-caller-key-63d0", "LIMITED_KEY": "canary-limited-key-a7f2", "WRONG_KEY": "canary-wrong-key-05be",
+	"PROVIDER_KEY": "canary-provider-4f1d", "REFUSED_KEY": "canary-refused-82ce",
+	"UNREACHABLE_KEY": "canary-unreachable-19ab", "CALLER_KEY": "canary-caller-key-63d0",
+	"LIMITED_KEY": "canary-limited-key-a7f2", "WRONG_KEY": "canary-wrong-key-05be",
 	"CALLBACK_SECRET": "canary-callback-secret-b3c9", "REDIS_PASSWORD": "canary-redis-password-d41e",
 	"PROXY_USER": "canary-proxy-user-77c1", "PROXY_PASSWORD": "canary-proxy-password-e8a4",
-	"DATABASE_PASSWORD": postgrestest.Password, "TOKEN": "SIMULATED.", "PICTURE": "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=",
+	"DATABASE_PASSWORD": postgrestest.Password, "TOKEN": "SIMULATED.",
+	"PICTURE": "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=",
 }
 
 // canaryConfig is a pools.yaml whose first provider does not listen, and whose second one refuses the
@@ -62,12 +64,14 @@ func TestSecretsAreNotShown(t *testing.T) {
 	redis, process := redistest.Process(t, "--requirepass", secrets["REDIS_PASSWORD"])
 	service := daemontest.Provider(t,
 		simulatedtest.Options{Key: secrets["PROVIDER_KEY"], Median: time.Second, PingShare: 0.5, LedgerHTTP: true})
-	config := fmt.Sprintf(canaryConfig, redis, redistest.FreeAddress(t), service, service, "%[1]s", address, address, t.TempDir())
+	config := fmt.Sprintf(canaryConfig, redis, redistest.FreeAddress(t), service, service, "%[1]s", address, address,
+		t.TempDir())
 	c := startWithSecrets(t, config)
 	c.status(`"name":"refused","state":"down"`, `"fresh":15`)
 	c.everyRoute(true)
 
-	setFaults(t, service, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_USER_KEY"})
+	setFaults(t, service, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code,
+		Code: "ERROR_WRONG_USER_KEY"})
 	c.flushAndSolve()
 	c.status("main refuses the key (ERROR_WRONG_USER_KEY)")
 	c.check("--live")
@@ -108,7 +112,8 @@ func startWithSecrets(t *testing.T, config string) *canaries {
 	}
 	c := &canaries{TB: t, shown: map[string][]string{}}
 	c.Process = daemontest.Start(t, daemontest.Options{
-		Config: fmt.Sprintf(config, listen), Listen: listen, Env: environment, Args: []string{"--log-level", "debug", "--access-log"},
+		Config: fmt.Sprintf(config, listen), Listen: listen, Env: environment,
+		Args: []string{"--log-level", "debug", "--access-log"},
 	})
 	c.check = func(args ...string) {
 		command := exec.Command(daemontest.Binary(t), append([]string{"check", "--config", c.Config}, args...)...)
@@ -199,8 +204,9 @@ func (c *canaries) brokenFiles() {
 	secret, user := secrets["WRONG_KEY"], secrets["PROXY_USER"]+":"+secrets["PROXY_PASSWORD"]
 	for _, line := range []string{
 		"redis: {url: 'redis://:" + secret + "@'}", "  kee: " + secret, secret, "  - {name: x, key: " + secret,
-		"  x: {" + page + "x, proxy: '" + user + "', proxy_type: x}", "  x: {depth: ${WRONG_KEY}, lifetime: ${PROXY_PASSWORD}}",
-		"  x: {" + page + "x, proxy: '" + user + "@proxy.example.com', proxy_type: http}", "history: {backend: " + secret +
+		"  x: {" + page + "x, proxy: '" + user + "', proxy_type: x}",
+		"  x: {depth: ${WRONG_KEY}, lifetime: ${PROXY_PASSWORD}}", "  x: {" + page + "x, proxy: '" + user +
+			"@proxy.example.com', proxy_type: http}", "history: {backend: " + secret +
 			", url: 'postgres://u:" + secret + "@'}", "  x: {type: ${PROVIDER_KEY}, sitekey: '', pageurl: 'https://u:" + secret +
 			"@example.com'}", "providers: [{name: x, url: 'https://u:" + secret + "@x', key: ${WRONG_KEY}}]", "  x: {" + page +
 			"x, owner: ${UNSET_CANARY:?" + secret + "}}", "server: {listen: '" + secret + "', keys: [{name: x, key: " + secret +
@@ -223,7 +229,8 @@ func (c *canaries) end() {
 	testkit.NoError(c, err)
 	c.show("the arguments", string(arguments))
 	c.Signal(syscall.SIGQUIT)
-	_ = testkit.Receive(c.TB, 20*time.Second, "the end after SIGQUIT", c.Ended) // the exit status of a process that a signal ends
+	// the exit status of a process that a signal ends
+	_ = testkit.Receive(c.TB, 20*time.Second, "the end after SIGQUIT", c.Ended)
 	output := c.Process.Output.String()
 	c.show("the log and the trace", output)
 	for _, text := range []string{"SIGQUIT", "goroutine ", "level=DEBUG", "msg=request ", "ERROR_WRONG_USER_KEY", "provider=unreachable"} {

@@ -64,18 +64,23 @@ func (c *canaries) everyRoute(accepted bool) {
 				how = "a browser's"
 			}
 			status, text := c.ask(how, method, path+with.query, with.body, key)
-			if bad := status >= http.StatusBadRequest || clientRoute.MatchString(path) && clientRefusal.MatchString(text); bad && accepted {
+			if bad := status >= http.StatusBadRequest || clientRoute.MatchString(path) && clientRefusal.MatchString(text); bad &&
+				accepted {
 				c.Errorf("%s%s %s: %d %.300s", operation, with.query, with.body, status, text)
 			}
 			if method == http.MethodGet {
 				c.ask("a browser's", method, path+with.query, "", key)
 			}
-			c.ask("a limited", method, path+with.query, strings.ReplaceAll(with.body, key, secrets["LIMITED_KEY"]), secrets["LIMITED_KEY"])
-			c.ask("a browser's", method, path+strings.ReplaceAll(with.query, key, wrong), strings.ReplaceAll(with.body, key, wrong), wrong)
-			c.ask("a wrong", method, path+strings.ReplaceAll(with.query, key, wrong), strings.ReplaceAll(with.body, key, wrong), wrong)
+			c.ask("a limited", method, path+with.query, strings.ReplaceAll(with.body, key, secrets["LIMITED_KEY"]),
+				secrets["LIMITED_KEY"])
+			c.ask("a browser's", method, path+strings.ReplaceAll(with.query, key, wrong),
+				strings.ReplaceAll(with.body, key, wrong), wrong)
+			c.ask("a wrong", method, path+strings.ReplaceAll(with.query, key, wrong), strings.ReplaceAll(with.body, key, wrong),
+				wrong)
 			nonsense := `{"token":"` + secrets["TOKEN"] + `x","key":"` + wrong + `","clientKey":"` + key + `","proxy":"` +
 				proxyOfCaller + `"}`
-			c.ask("a nonsensical", method, path+"?wait="+wrong+"&token="+secrets["TOKEN"]+"&key="+key+"&proxy="+proxyOfCaller, nonsense, key)
+			c.ask("a nonsensical", method, path+"?wait="+wrong+"&token="+secrets["TOKEN"]+"&key="+key+"&proxy="+proxyOfCaller,
+				nonsense, key)
 		})
 	}
 	all.Wait()
@@ -96,7 +101,8 @@ func (c *canaries) requests(prepare bool) map[string]request {
 	}
 	const outcome = `{"outcome":"accepted"}`
 	auth := `{"clientKey":"` + key + `"`
-	submit := "key=" + key + "&method=turnstile&sitekey=k&pageurl=https://solve.example.com/c&proxytype=HTTP&proxy=" + proxyOfCaller
+	submit := "key=" + key + "&method=turnstile&sitekey=k&pageurl=https://solve.example.com/c&proxytype=HTTP&proxy=" +
+		proxyOfCaller
 	guestTask := `{"type":"TurnstileTask","websiteURL":"https://solve.example.com/b","websiteKey":"k","proxyType":"http","proxyAddress":"proxy.example.com","proxyPort":8080,` +
 		`"proxyLogin":"` + secrets["PROXY_USER"] + `","proxyPassword":"` + secrets["PROXY_PASSWORD"] + `"}`
 	all := map[string]request{
@@ -151,7 +157,8 @@ func (c *canaries) task(task string) string {
 		c.Fatalf("POST /createTask: %v %s", err, text)
 	}
 	testkit.Within(c.TB, 20*time.Second, "a token of "+task, func() bool {
-		_, text := c.ask("right", "POST", "/getTaskResult", auth+`"taskId":`+string(created.TaskID)+`}`, secrets["CALLER_KEY"])
+		_, text := c.ask("right", "POST", "/getTaskResult", auth+`"taskId":`+string(created.TaskID)+`}`,
+			secrets["CALLER_KEY"])
 		return strings.Contains(text, `"ready"`)
 	})
 	return string(created.TaskID)

@@ -37,7 +37,8 @@ func loadProject(t *testing.T, path string) *project {
 	testkit.NoError(t, err)
 	return &project{
 		Project: loaded, network: newNetwork(t), volumes: map[string]string{},
-		hosts: write(t, filepath.Join(t.TempDir(), "hosts"), "127.0.0.1 localhost "+strings.Join(loaded.ServiceNames(), " ")+"\n"),
+		hosts: write(t, filepath.Join(t.TempDir(), "hosts"), "127.0.0.1 localhost "+strings.Join(loaded.ServiceNames(), " ")+
+			"\n"),
 	}
 }
 
@@ -51,9 +52,9 @@ func (p *project) container(t *testing.T, name string, i image) *container {
 		t.Errorf("%s keeps privileges: cap_drop %q, security_opt %q", name, s.CapDrop, s.SecurityOpt)
 	}
 	c := &container{
-		network: p.network, env: i.env, user: cmp.Or(s.User, i.user), folder: cmp.Or(s.WorkingDir, i.folder), readOnly: s.ReadOnly,
-		command: slices.Concat(i.entrypoint, s.Command),
-		mounts:  append(slices.Clone(i.files), mount{source: p.hosts, target: "/etc/hosts"}),
+		network: p.network, env: i.env, user: cmp.Or(s.User, i.user), folder: cmp.Or(s.WorkingDir, i.folder),
+		readOnly: s.ReadOnly, command: slices.Concat(i.entrypoint, s.Command),
+		mounts: append(slices.Clone(i.files), mount{source: p.hosts, target: "/etc/hosts"}),
 	}
 	own(t, p.hosts, "0:0", 0o644)
 	for _, v := range s.Volumes {
@@ -168,7 +169,8 @@ func TestCompose(t *testing.T) {
 	// A restarted Redis accepts only the new password, and closes all connections.
 	p.down(t, "redis", redis)
 	redis = p.up(t, "redis", redisImage)
-	poold.within(t, 20*time.Second, "poold to be healthy", func() bool { return p.healthy(t, "poold", poold.container) == nil })
+	poold.within(t, 20*time.Second, "poold to be healthy",
+		func() bool { return p.healthy(t, "poold", poold.container) == nil })
 	p.down(t, "poold", poold)
 	p.down(t, "redis", redis)
 }
@@ -199,7 +201,8 @@ func setPassword(t *testing.T, redis *process, rule string) {
 	if len(change) != 1 || !strings.Contains(change[0], `">NEW"`) {
 		t.Fatalf("docs/deploying.md does not say how to change the password: %q", change)
 	}
-	if output, err := redis.container.run("sh", "-c", strings.Replace(change[0], ">NEW", rule, 1)); err != nil || output != "OK\n" {
+	if output, err := redis.container.run("sh", "-c", strings.Replace(change[0], ">NEW", rule, 1)); err != nil ||
+		output != "OK\n" {
 		t.Errorf("%s with %s: %v: %s", change[0], rule, err, output)
 	}
 }

@@ -187,7 +187,8 @@ func storeFaults(t *testing.T) *watched {
 	if _, _, err := w.Try("GET", "/metrics", ""); err == nil {
 		t.Fatal("a killed poold answers")
 	}
-	w.stories = append(w.stories, story{"poold is killed", []string{"PooldDown", "PooldReplicaDown"}, w.before, []scrape{unreachable}})
+	w.stories = append(w.stories, story{"poold is killed", []string{"PooldDown", "PooldReplicaDown"}, w.before,
+		[]scrape{unreachable}})
 	return w
 }
 
@@ -203,7 +204,8 @@ func serviceFaults(t *testing.T) *watched {
 	up := `poold_provider_up{provider="main"} `
 
 	w.calm(tokensOf+"2", `poold_provider_balance{provider="main"} 600`)
-	setFaults(t, url, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_USER_KEY"})
+	setFaults(t, url, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code,
+		Code: "ERROR_WRONG_USER_KEY"})
 	w.take("login")
 	w.fault("the service refuses the key", []string{"PooldNoProvider", "PooldProviderDown", "PooldTargetStarved"}, up+"0",
 		`poold_target_state{state="starved",target="login"} 1`)
@@ -212,14 +214,16 @@ func serviceFaults(t *testing.T) *watched {
 	w.call(http.StatusOK, "POST", "/providers/main/probe", "")
 	w.calm(tokensOf+"2", up+"1")
 	// Another account at the same service, with less money.
-	w.Write(strings.Replace(config, url, daemontest.Provider(t, simulatedtest.Options{Median: time.Second, Balance: 3.5}), 1))
+	w.Write(strings.Replace(config, url, daemontest.Provider(t, simulatedtest.Options{Median: time.Second, Balance: 3.5}),
+		1))
 	w.fault("the money runs out", []string{"PooldBalanceLow"}, `poold_provider_balance{provider="main"} 3.5`)
 	w.Write(config)
 
 	w.calm(tokensOf+"2", `poold_provider_balance{provider="main"} 600`)
 	setFaults(t, url, simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_GOOGLEKEY"})
 	w.take("login")
-	w.fault("the service refuses the sitekey", []string{"PooldTargetRefused"}, `poold_target_state{state="refused",target="login"} 1`)
+	w.fault("the service refuses the sitekey", []string{"PooldTargetRefused"},
+		`poold_target_state{state="refused",target="login"} 1`)
 
 	setFaults(t, url)
 	w.call(http.StatusNoContent, "POST", "/pool/login/resume", "")
@@ -263,6 +267,7 @@ func demandFaults(t *testing.T) *watched {
 	w.Write(file(8))
 	w.fault("a budget is used to 80 %", []string{"PooldBudgetNear"}, used+"8", full+"8")
 	w.Write(file(11))
-	w.fault("a budget is used up", []string{"PooldBudgetUsedUp"}, used+"10", `poold_target_state{state="budget",target="tight"} 1`)
+	w.fault("a budget is used up", []string{"PooldBudgetUsedUp"}, used+"10",
+		`poold_target_state{state="budget",target="tight"} 1`)
 	return w
 }

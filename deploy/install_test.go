@@ -90,8 +90,8 @@ func (m *machine) start(t *testing.T, n *notifications, credentials string) *pro
 			{source: filepath.Dir(n.path), target: "/run/systemd"},
 		},
 		env: []string{
-			"NOTIFY_SOCKET=/run/systemd/" + filepath.Base(n.path), "STATE_DIRECTORY=" + state, "CREDENTIALS_DIRECTORY=" + credentialsFolder,
-			fmt.Sprintf("WATCHDOG_USEC=%d", seconds(t, u["WatchdogSec"][0]).Microseconds()),
+			"NOTIFY_SOCKET=/run/systemd/" + filepath.Base(n.path), "STATE_DIRECTORY=" + state, "CREDENTIALS_DIRECTORY=" +
+				credentialsFolder, fmt.Sprintf("WATCHDOG_USEC=%d", seconds(t, u["WatchdogSec"][0]).Microseconds()),
 		},
 	}
 	return c.start(t)

@@ -185,7 +185,8 @@ func TestKubernetes(t *testing.T) {
 		"redis-password": "a-password"}
 	m.config.Data["pools.yaml"] = n.provider(t).replaceURL(t, m.config.Data["pools.yaml"])
 	startRedis := func() func() {
-		redis := n.redis(t, "a-password", "--requirepass", "a-password", "--appendonly", "yes", "--maxmemory-policy", "noeviction")
+		redis := n.redis(t, "a-password", "--requirepass", "a-password", "--appendonly", "yes", "--maxmemory-policy",
+			"noeviction")
 		return func() { _ = redis.Process.Kill() }
 	}
 	stopRedis := startRedis()
@@ -228,6 +229,7 @@ func TestKubernetes(t *testing.T) {
 	for i, p := range running {
 		limit := time.Duration(*m.deployment.Spec.Template.Spec.TerminationGracePeriodSeconds-c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 		p.stop(t, limit)
-		testkit.Within(t, 20*time.Second, "the port to be closed", func() bool { return m.probe(pods[i], c.LivenessProbe) == 0 })
+		testkit.Within(t, 20*time.Second, "the port to be closed",
+			func() bool { return m.probe(pods[i], c.LivenessProbe) == 0 })
 	}
 }

@@ -78,7 +78,8 @@ func TestMoving(t *testing.T) {
 	w.kept("sentinel")
 	old.kept("single") // beside the new replica
 	old.stop()
-	bash(t, t.TempDir(), blocks(t, "redis.md", "## Moving to sentinels")[1], nil, "10.0.0.11:26379", sentinel, "10.0.0.12:6379", second)
+	bash(t, t.TempDir(), blocks(t, "redis.md", "## Moving to sentinels")[1], nil, "10.0.0.11:26379", sentinel,
+		"10.0.0.12:6379", second)
 	testkit.Within(t, 20*time.Second, "poold to use the new master", func() bool {
 		status, _, err := w.Try("POST", "/pool/third/pause", `{"reason": "the page changes"}`)
 		return err == nil && status == http.StatusNoContent

@@ -143,7 +143,8 @@ func TestAlertsAreDocumented(t *testing.T) {
 		if !strings.HasSuffix(action, ".") || strings.Count(action+" ", ". ") != 1 {
 			t.Errorf("%s: what to do is not one sentence: %q", alert.Alert, action)
 		}
-		if alert.Annotations["summary"] == "" || !slices.Contains([]string{"critical", "warning", "info"}, alert.Labels["severity"]) {
+		if alert.Annotations["summary"] == "" ||
+			!slices.Contains([]string{"critical", "warning", "info"}, alert.Labels["severity"]) {
 			t.Errorf("%s has no summary or an unknown severity %q", alert.Alert, alert.Labels["severity"])
 		}
 	}
@@ -156,7 +157,8 @@ func TestAlertsAreDocumented(t *testing.T) {
 // alerts of docs/operating.md name.
 func TestCommandsOfTheAlertsWork(t *testing.T) {
 	t.Parallel()
-	section := regexp.MustCompile(`(?s)\n## States and codes\n.*\n## Alerts\n.*?\n## `).FindString(read(t, "../docs/operating.md"))
+	section := regexp.MustCompile(`(?s)\n## States and codes\n.*\n## Alerts\n.*?\n## `).FindString(
+		read(t, "../docs/operating.md"))
 	commands := found("`(poold [^`]+)`", section)
 	_, alerts := rules(t)
 	for _, alert := range alerts {
@@ -165,7 +167,8 @@ func TestCommandsOfTheAlertsWork(t *testing.T) {
 	w := watch(t, daemontest.Options{
 		Config: fmt.Sprintf(faultConfig, redistest.Server(t), service(t, 100*time.Millisecond), "") + login})
 	w.calm(tokensOf + "2")
-	values := strings.NewReplacer("TARGET", "login", "{{ $labels.target }}", "login", "NAME", "main", "{{ $labels.provider }}", "main")
+	values := strings.NewReplacer("TARGET", "login", "{{ $labels.target }}", "login", "NAME", "main",
+		"{{ $labels.provider }}", "main")
 	slices.Sort(commands)
 	for _, command := range slices.Compact(commands) {
 		arguments := strings.Fields(values.Replace(command))

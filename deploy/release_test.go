@@ -64,7 +64,8 @@ func TestImageSources(t *testing.T) {
 		for _, source := range strings.Fields(copied[2]) {
 			if strings.Contains(copied[1], "--from=") {
 				// A file of a folder that a command fills, or a path that a command names.
-				if !strings.Contains(made, " "+source+" ") && !strings.Contains(made, "/"+path.Base(source)+" "+path.Dir(source)+"/") {
+				if !strings.Contains(made, " "+source+" ") &&
+					!strings.Contains(made, "/"+path.Base(source)+" "+path.Dir(source)+"/") {
 					t.Errorf("no RUN of the Dockerfile makes %s", source)
 				}
 			} else if _, err := os.Stat("../" + source); err != nil || slices.Contains(ignored, source) {

@@ -45,7 +45,8 @@ const tableBytes = 32 + 24
 // memory returns the bytes of all keys of poold of these kinds; none = of all kinds.
 func (m meter) memory(kinds ...string) (bytes float64) {
 	m.Helper()
-	pattern := regexp.MustCompile(`^\{?captcha\}?:(` + strings.Join(kinds, "|") + `)` + map[bool]string{true: "(:|$)"}[len(kinds) > 0])
+	pattern := regexp.MustCompile(`^\{?captcha\}?:(` + strings.Join(kinds, "|") + `)` +
+		map[bool]string{true: "(:|$)"}[len(kinds) > 0])
 	keys, err := m.Keys(m.Context(), "*").Result()
 	testkit.NoError(m, err)
 	pipe := m.Pipeline()
@@ -74,7 +75,8 @@ func sizingConfig(redis, url string, depth int) string {
 func memoryRows(t testing.TB) (rows []row) {
 	const n = 200
 	address := redistest.Server(t)
-	m, url := newMeter(t, address), daemontest.Provider(t, simulatedtest.Options{Median: 200 * time.Millisecond, LedgerHTTP: true})
+	m, url := newMeter(t, address),
+		daemontest.Provider(t, simulatedtest.Options{Median: 200 * time.Millisecond, LedgerHTTP: true})
 	w := watch(t, daemontest.Options{Config: sizingConfig(address, url, n)})
 	w.wait("login", n, 0)
 	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == n })

@@ -54,7 +54,8 @@ func TestUnit(t *testing.T) {
 	if output, err := verify(strings.Replace(text, "ProtectHome=", "ProtectHouse=", 1)); err == nil && output == "" {
 		t.Error("systemd-analyze verify accepts ProtectHouse=")
 	}
-	output, err := exec.Command("systemd-analyze", "security", "--offline=yes", "--threshold=15", unitFile).CombinedOutput()
+	output, err := exec.Command("systemd-analyze", "security", "--offline=yes", "--threshold=15",
+		unitFile).CombinedOutput()
 	if err != nil {
 		t.Errorf("systemd-analyze security: %v\n%s", err, output)
 	}
@@ -133,14 +134,16 @@ func seconds(t *testing.T, text string) time.Duration {
 // provider may still be in flight, and some seconds for the last writes.
 func longestStop(t *testing.T) time.Duration {
 	t.Helper()
-	stages := constant(t, "../cmd/poold/lifecycle.go", "stopGrace") + constant(t, "../cmd/poold/lifecycle.go", "drainLimit")
+	stages := constant(t, "../cmd/poold/lifecycle.go", "stopGrace") + constant(t, "../cmd/poold/lifecycle.go",
+		"drainLimit")
 	return stages + constant(t, "../internal/provider/client.go", "callLimit") + 5*time.Second
 }
 
 // constant returns the duration of a constant `N * time.Second` or `time.Second` in a Go file.
 func constant(t *testing.T, path, name string) time.Duration {
 	t.Helper()
-	factor := regexp.MustCompile(`(?m)^(?:const)?\s*` + name + `\s+= (?:(\d+) \* )?time\.Second\b`).FindStringSubmatch(read(t, path))
+	factor := regexp.MustCompile(`(?m)^(?:const)?\s*` + name + `\s+= (?:(\d+) \* )?time\.Second\b`).FindStringSubmatch(
+		read(t, path))
 	if factor == nil {
 		t.Fatalf("%s has no constant %s", path, name)
 	}

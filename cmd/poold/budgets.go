@@ -53,7 +53,8 @@ func (d *daemon) countHistory(ctx context.Context, page int) error {
 				if !list[i].Costs() {
 					continue
 				}
-				if err := d.pool.CountAgain(ctx, list[i].ID, list[i].PlacedAt.Time, int64(list[i].Price), budgets[list[i].Target]); err != nil {
+				if err := d.pool.CountAgain(ctx, list[i].ID, list[i].PlacedAt.Time, int64(list[i].Price),
+					budgets[list[i].Target]); err != nil {
 					return err
 				}
 			}

@@ -46,6 +46,7 @@ func TestOrdersOfTheHistoryAreCountedAgain(t *testing.T) {
 	spent := totals.Spent
 	if want := [6]int{1, 2, 1, 1, 4, 0}; got != want || spent["owner:qa@example.com"].Day != 3 ||
 		now.UTC().Day() == now.Add(-5*time.Hour).UTC().Day() && spent["owner:qa@example.com"].MoneyDay != 6000 {
-		t.Errorf("spent by the owner: %+v; %v orders of login (hour, day), /solve (hour, day), all and free; want %v", spent, got, want)
+		t.Errorf("spent by the owner: %+v; %v orders of login (hour, day), /solve (hour, day), all and free; want %v", spent,
+			got, want)
 	}
 }

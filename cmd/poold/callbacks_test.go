@@ -77,7 +77,8 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 	books := ledger(t, w.provider)
 	// One poll completes a callback, because the service leaves the user agent out of it.
 	if books.Totals.Submitted != depth || books.Totals.ByAction[simulatedtest.Poll] > depth {
-		t.Errorf("%d tasks bought for a depth of %d, %d polls", books.Totals.Submitted, depth, books.Totals.ByAction[simulatedtest.Poll])
+		t.Errorf("%d tasks bought for a depth of %d, %d polls", books.Totals.Submitted, depth,
+			books.Totals.ByAction[simulatedtest.Poll])
 	}
 	for _, sale := range books.Sales {
 		testkit.Equal(t, "answers with 200 to the callback of task "+sale.Task, sale.Pinged, 1)

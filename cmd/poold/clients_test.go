@@ -40,7 +40,8 @@ func startForClients(t *testing.T, prefix string) (p *process, service, redis st
 		Key: "provider-key", Median: 100 * time.Millisecond, Seed: 5, LedgerHTTP: true,
 	})
 	config := filepath.Join(t.TempDir(), "pools.yaml")
-	writeFile(t, config, strings.Replace(fmt.Sprintf(clientsConfig, redis, service), "prefix: clients", "prefix: "+prefix, 1))
+	writeFile(t, config, strings.Replace(fmt.Sprintf(clientsConfig, redis, service), "prefix: clients", "prefix: "+prefix,
+		1))
 	p = startPoold(t, config, clientKey)
 	testkit.Within(t, 20*time.Second, "full pools", func() bool {
 		for _, name := range []string{"v2", "v3", "hc", "ts"} {
@@ -155,7 +156,8 @@ func TestTwoCaptchaClient(t *testing.T) {
 	})
 	sendAsOperator(t, http.MethodPut, service+"/faults", "",
 		`[{"On":"poll","Kind":"code","Code":"ERROR_CAPTCHA_UNSOLVABLE","Accepted":true}]`)
-	_, _, err = client.Solve((&api2captcha.CloudflareTurnstile{SiteKey: "guest", Url: "https://guests.example.com/"}).ToRequest())
+	_, _, err = client.Solve((&api2captcha.CloudflareTurnstile{SiteKey: "guest",
+		Url: "https://guests.example.com/"}).ToRequest())
 	if err == nil {
 		t.Error("what cannot be solved was")
 	}

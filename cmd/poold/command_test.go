@@ -28,7 +28,8 @@ func run(ctx context.Context, args []string, lookup func(string) (string, bool),
 func runCommand(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, log strings.Builder
-	code = run(t.Context(), args, func(name string) (string, bool) { value, ok := env[name]; return value, ok }, &out, &log)
+	code = run(t.Context(), args, func(name string) (string, bool) { value, ok := env[name]; return value, ok }, &out,
+		&log)
 	return code, out.String(), log.String()
 }
 
@@ -111,7 +112,8 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 		{"", "", "healthcheck --url " + daemon("flag") + " --key-file " + file("key"), "flag Bearer key-of-file"},
 	} {
 		asked, env["POOLD_CONFIG"], env["POOLD_LISTEN"] = "", c.config, c.listen
-		if _, stdout, stderr := runCommand(t, env, strings.Fields(c.args)...); !strings.Contains(stdout+stderr+asked, c.want) {
+		if _, stdout, stderr := runCommand(t, env, strings.Fields(c.args)...); !strings.Contains(stdout+stderr+asked,
+			c.want) {
 			t.Errorf("POOLD_CONFIG=%s POOLD_LISTEN=%s %s:\n%s%s%s", c.config, c.listen, c.args, stdout, stderr, asked)
 		}
 	}

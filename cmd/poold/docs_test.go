@@ -46,7 +46,8 @@ func TestDocsLinksLead(t *testing.T) {
 			if file != "" {
 				to = path.Join(path.Dir(page), file)
 			}
-			if _, err := os.Stat(filepath.Join(root, to)); err != nil || anchor != "" && !slices.Contains(anchors(pages[to]), anchor) {
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil || anchor != "" &&
+				!slices.Contains(anchors(pages[to]), anchor) {
 				t.Errorf("%s links to %s: %v", page, link[1], err)
 			}
 		}
@@ -66,7 +67,8 @@ func anchors(text string) (names []string) {
 // explains the flags.
 func TestDocsNameFlagsAndCommands(t *testing.T) {
 	_, docs := readDocs(t)
-	flags, names := map[string]bool{"--build-arg": true, "--help": true}, map[string]bool{"man": true, "help": true, "completion": true}
+	flags, names := map[string]bool{"--build-arg": true, "--help": true},
+		map[string]bool{"man": true, "help": true, "completion": true}
 	for _, command := range allCommands() {
 		path := command.CommandPath()
 		names[strings.Fields(path)[1]] = true
@@ -96,7 +98,8 @@ func TestDocsAreWrapped(t *testing.T) {
 		line = strings.TrimSuffix(line, "\n")
 		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
 		inside = inside != fence
-		if inside || fence || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "![") {
+		if inside || fence || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") ||
+			strings.HasPrefix(line, "![") {
 			continue
 		}
 		testkit.AtMost(t, "characters in the line "+line, utf8.RuneCountInString(line), most)
@@ -109,7 +112,8 @@ func TestRefillPageHasEachDemand(t *testing.T) {
 	models := regexp.MustCompile(`([a-z]+):[A-Z]`).FindAllStringSubmatch(policy.DemandHelp, -1)
 	testkit.AtLeast(t, "models", len(models), 8)
 	for _, m := range models {
-		if m[1] != "steady" && !strings.Contains(pages["docs/refill.md"], "\n| `"+m[1]+":") { // steady is another word for poisson
+		// steady is another word for poisson
+		if m[1] != "steady" && !strings.Contains(pages["docs/refill.md"], "\n| `"+m[1]+":") {
 			t.Errorf("there is no row of %s", m[1])
 		}
 	}

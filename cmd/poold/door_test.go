@@ -56,7 +56,8 @@ func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: daemontest.Checking(&http.Transport{DisableKeepAlives: true})}
+	client := &http.Client{Timeout: 5 * time.Second,
+		Transport: daemontest.Checking(&http.Transport{DisableKeepAlives: true})}
 	for _, p := range d.listening() {
 		request, _ := http.NewRequest(r.Method, p.URL+r.URL.RequestURI(), bytes.NewReader(body)) // both are valid
 		request.Header = r.Header

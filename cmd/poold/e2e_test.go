@@ -46,7 +46,8 @@ var identities = map[string]captcha.ID{
 	"login": captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
 		Pageurl: "https://staging.example.com/login"}.ID(),
 	"checkout": captcha.Identity{Type: captcha.Turnstile, Sitekey: "1x00000000000000000000AA",
-		Pageurl: "https://staging.example.com/checkout", Proxy: canaryProxy + "@proxy.example.com:3128", ProxyType: "http"}.ID(),
+		Pageurl: "https://staging.example.com/checkout", Proxy: canaryProxy + "@proxy.example.com:3128",
+		ProxyType: "http"}.ID(),
 	"short": captcha.Identity{Type: captcha.Turnstile, Sitekey: "2x00000000000000000000AB",
 		Pageurl: "https://staging.example.com/short"}.ID(),
 	"added": captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
@@ -96,7 +97,8 @@ func TestEndToEnd(t *testing.T) {
 		} {
 			writeFile(t, config, broken)
 			testkit.Within(t, 20*time.Second, "the status to tell of a broken file", func() bool { return !configOK(t, p) })
-			if h, code, err := p.take(t.Context(), http.DefaultClient, "added", "?wait=5s"); err != nil || code != http.StatusOK {
+			if h, code, err := p.take(t.Context(), http.DefaultClient, "added", "?wait=5s"); err != nil ||
+				code != http.StatusOK {
 				t.Fatalf("a target of the last good file: %d, %v", code, err)
 			} else {
 				tokens = append(tokens, h.Token)
@@ -109,7 +111,9 @@ func TestEndToEnd(t *testing.T) {
 	p.tells(events.ReplicaStarted, events.ReloadApplied, events.ReloadRefused)
 	var told httpapi.EventList
 	getJSON(t, p.URL+"/events?limit=1000", p.key, &told)
-	if !slices.ContainsFunc(told.Events, func(e events.Event) bool { return strings.HasPrefix(e.Text, "The configuration file is valid again, and applied") }) {
+	if !slices.ContainsFunc(told.Events, func(e events.Event) bool {
+		return strings.HasPrefix(e.Text, "The configuration file is valid again, and applied")
+	}) {
 		t.Error("no event says that the file is valid again")
 	}
 	end := ledger(t, service)
@@ -138,7 +142,8 @@ func TestEndToEnd(t *testing.T) {
 // takeMany takes n tokens for several concurrent callers and checks each token.
 func takeMany(t *testing.T, p *process, n, callers int) []string {
 	t.Helper()
-	client := &http.Client{Transport: daemontest.Checking(&http.Transport{MaxIdleConnsPerHost: callers}), Timeout: 70 * time.Second}
+	client := &http.Client{Transport: daemontest.Checking(&http.Transport{MaxIdleConnsPerHost: callers}),
+		Timeout: 70 * time.Second}
 	defer client.CloseIdleConnections()
 	margins := map[string]int64{"login": 20_000, "checkout": 20_000, "short": 2_000}
 	names := []string{"login", "checkout", "short", "login", "checkout"}
@@ -156,7 +161,8 @@ func takeMany(t *testing.T, p *process, n, callers int) []string {
 				}
 				checkIdentity(t, name, h)
 				testkit.AtLeast(t, name+": ms of life of a token", h.TTLms, margins[name])
-				if left := time.Until(h.ExpiresAt).Milliseconds(); left < margins[name]-10_000 { // a busy machine reads answers late
+				// a busy machine reads answers late
+				if left := time.Until(h.ExpiresAt).Milliseconds(); left < margins[name]-10_000 {
 					t.Errorf("%s: expires in %d ms by the caller's clock", name, left)
 				}
 				mu.Lock()
@@ -251,7 +257,8 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 			t.Log(log.String())
 		}
 	})
-	testkit.Within(t, 20*time.Second, "the daemon", func() bool { _, code := command("healthcheck"); return code == cli.ExitDone })
+	testkit.Within(t, 20*time.Second, "the daemon",
+		func() bool { _, code := command("healthcheck"); return code == cli.ExitDone })
 
 	var document struct {
 		Targets   []targetStatus
@@ -272,14 +279,16 @@ func TestEmbeddedDefaultAndClientCommands(t *testing.T) {
 	if code != cli.ExitDone || !strings.HasPrefix(text, "SIMULATED.") || strings.Count(text, "\n") != 1 {
 		t.Errorf("token: %d %q", code, text)
 	}
-	if text, code := command("status"); code != cli.ExitDone || !strings.Contains(text, first) || !strings.Contains(text, "embedded") {
+	if text, code := command("status"); code != cli.ExitDone || !strings.Contains(text, first) ||
+		!strings.Contains(text, "embedded") {
 		t.Errorf("status: %d\n%s", code, text)
 	}
 	if text, code := command("status", "--json"); code != cli.ExitDone || !strings.HasPrefix(text, "{") {
 		t.Errorf("status --json: %d\n%s", code, text)
 	}
 	runAllChanges(t, command, first)
-	if text, code := command("token", "no-such-target"); code != cli.ExitFailed || !strings.Contains(text, "unknown_target") {
+	if text, code := command("token", "no-such-target"); code != cli.ExitFailed ||
+		!strings.Contains(text, "unknown_target") {
 		t.Errorf("an unknown target: %d %q", code, text)
 	}
 	if !strings.Contains(log.String(), "simulated") {

@@ -33,11 +33,13 @@ func (d *daemon) openEvents() {
 		case d.lost <- struct{}{}:
 		default:
 		}
-		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: "Redis lost its data" + status.DataLost + ".", State: data})
+		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: "Redis lost its data" + status.DataLost + ".",
+			State: data})
 	}
 	d.redis.Back = func(away time.Duration, reason string) {
 		since := time.Now().Add(-away).UTC().Format(time.TimeOnly)
-		text := "Redis serves again, after " + away.Round(time.Second).String() + ". The fault since " + since + " UTC: " + reason + "."
+		text := "Redis serves again, after " + away.Round(time.Second).String() + ". The fault since " + since + " UTC: " +
+			reason + "."
 		d.noteChange("redis", events.Event{Kind: events.RedisUp, Text: text, State: time.Now().UTC().Format("15:04")})
 	}
 }
@@ -86,7 +88,10 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (uses []status.BudgetUse) {
 	uses = doc.BudgetUses()
 	for _, was := range before {
-		if !slices.ContainsFunc(uses, func(u status.BudgetUse) bool { return u.Scope == was.Scope && u.Window == was.Window }) {
+		if !slices.ContainsFunc(uses, func(u status.BudgetUse) bool {
+			return u.Scope == was.Scope &&
+				u.Window == was.Window
+		}) {
 			d.noteBudget(was, was.Text(doc.Currency), events.BudgetOK, "is no longer limited.")
 		}
 	}
@@ -96,7 +101,8 @@ func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (u
 		case share < 0.75:
 			d.noteBudget(u, use, events.BudgetOK, "has room: "+use+" are used.")
 		case share >= 0.8 && share < 1:
-			d.noteBudget(u, use, events.BudgetNear, "is nearly used up: "+use+" are used; raise it in the file if that is wanted.")
+			d.noteBudget(u, use, events.BudgetNear, "is nearly used up: "+use+
+				" are used; raise it in the file if that is wanted.")
 		}
 	}
 	return uses
@@ -136,8 +142,8 @@ func (d *daemon) watch(ctx context.Context) error {
 // noteBalance adds an event: the balance at a provider is low, and was not before.
 func (d *daemon) noteBalance(provider string, balance float64) {
 	amount := d.file.Current().Currency.With(fmt.Sprintf("%.6g", balance))
-	e := events.Event{Kind: events.BalanceOK, Subject: provider, Text: "The balance at provider " + provider + " is " + amount + " again.",
-		State: "enough", Lasts: events.Kept}
+	e := events.Event{Kind: events.BalanceOK, Subject: provider, Text: "The balance at provider " + provider + " is " +
+		amount + " again.", State: "enough", Lasts: events.Kept}
 	if balance < status.BalanceLow {
 		e.Kind, e.State = events.BalanceLow, "low"
 		e.Text = "The balance at provider " + provider + " is low: " + amount + "; top up the account."
@@ -147,11 +153,14 @@ func (d *daemon) noteBalance(provider string, balance float64) {
 
 // noteRefused adds an event: a service rejects the parameters of a target, or takes its orders again.
 func (d *daemon) noteRefused(target, reason string, is bool) {
-	text := "The service refuses target " + target + ": " + reason + ": nothing is bought for it; check its sitekey and pageurl on the site, " +
+	text := "The service refuses target " + target + ": " + reason +
+		": nothing is bought for it; check its sitekey and pageurl on the site, " +
 		"correct the file, or `poold resume " + target + "` if the service erred."
-	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: "refused", Lasts: events.Kept}
+	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: "refused",
+		Lasts: events.Kept}
 	if !is {
-		e.Kind, e.State, e.Text = events.TargetOK, "accepted", cmp.Or(reason, "The service takes orders of target "+target+" again.")
+		e.Kind, e.State, e.Text = events.TargetOK, "accepted",
+			cmp.Or(reason, "The service takes orders of target "+target+" again.")
 	}
 	d.noteChange("refused", e)
 }
@@ -159,13 +168,17 @@ func (d *daemon) noteRefused(target, reason string, is bool) {
 // noteReplica adds an event about a replica. The events ReplicaStopped and ReplicaGone have the same
 // topic and the same state. So after one of them, the other is not added.
 func (d *daemon) noteReplica(kind events.Kind, r replicas.Replica, state, did string) {
-	d.noteChange("replica", events.Event{Kind: kind, Subject: r.ID, Text: "Replica " + r.String() + " " + did + ".", State: state})
+	d.noteChange("replica", events.Event{Kind: kind, Subject: r.ID, Text: "Replica " + r.String() + " " + did + ".",
+		State: state})
 }
 
 // noteGone adds an event: another replica sends no beats, although it did not stop in order.
 func (d *daemon) noteGone(ctx context.Context, r replicas.Replica) {
 	list, _ := d.events.Recent(ctx) // without an answer it counts as gone
-	if slices.ContainsFunc(list, func(e events.Event) bool { return e.Kind == events.ReplicaStopped && e.Subject == r.ID }) {
+	if slices.ContainsFunc(list, func(e events.Event) bool {
+		return e.Kind == events.ReplicaStopped &&
+			e.Subject == r.ID
+	}) {
 		return
 	}
 	d.log.Warn("a replica sends no beats; the others do its work", "replica", r.String())
@@ -201,7 +214,8 @@ func reloadEvent(o reload.Outcome) events.Event {
 			problems += fmt.Sprintf(" (and %d more)", strings.Count(more, "\n")+1)
 		}
 		e.Kind, e.State = events.ReloadRefused, "refused "+o.Err.Error()
-		e.Text = "The configuration file was refused, and the last valid one stays in use: " + problems + "; correct and save it, and see `poold check`."
+		e.Text = "The configuration file was refused, and the last valid one stays in use: " + problems +
+			"; correct and save it, and see `poold check`."
 		return e
 	}
 	e.Text = "The configuration file was applied: " + cmp.Or(o.Changes, "nothing changed") + "."

@@ -28,8 +28,8 @@ type storyCallers struct {
 
 func startStoryCallers(s *everyFault) *storyCallers {
 	c := &storyCallers{
-		s: s, client: &http.Client{Transport: daemontest.Checking(&http.Transport{MaxIdleConnsPerHost: 50})}, over: make(chan struct{}),
-		bought: map[string]int{}, shared: map[string]int{}, codes: map[string]int{},
+		s: s, client: &http.Client{Transport: daemontest.Checking(&http.Transport{MaxIdleConnsPerHost: 50})},
+		over: make(chan struct{}), bought: map[string]int{}, shared: map[string]int{}, codes: map[string]int{},
 	}
 	c.end = sync.OnceFunc(func() {
 		close(c.over)
@@ -115,7 +115,8 @@ func (c *storyCallers) note(token, source string, code int, problem string, err 
 // names give different pictures.
 func picture(name string, size int) string {
 	pixel := []byte("\x89PNG\r\n\x1a\n" + name)
-	return fmt.Sprintf(`{"type":"image","image":%q}`, base64.StdEncoding.EncodeToString(append(pixel, make([]byte, size)...)))
+	return fmt.Sprintf(`{"type":"image","image":%q}`,
+		base64.StdEncoding.EncodeToString(append(pixel, make([]byte, size)...)))
 }
 
 // checkLedger compares the ledger of the service with each figure of poold.
@@ -186,7 +187,8 @@ func (s *everyFault) checkLedger() {
 	m := living.metrics()
 	// A replica that stops in the seconds after it answered store_down may not learn that Redis executed the take.
 	got, unheard := len(s.callers.bought), s.callers.codes["503 store_down"]
-	if n := int(m["poold_solved_total"] - m["poold_tokens_expired_total"] - m["poold_pool_tokens"]); n < got || n > got+unheard {
+	if n := int(m["poold_solved_total"] - m["poold_tokens_expired_total"] - m["poold_pool_tokens"]); n < got ||
+		n > got+unheard {
 		s.Errorf("%d tokens were handed out, the callers got %d", n, got)
 	}
 	testkit.Within(s, 30*time.Second, "the usage of the key to be the worth of its tokens", func() bool {

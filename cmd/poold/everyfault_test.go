@@ -129,9 +129,11 @@ func (s *everyFault) checkEvents() {
 	all := s.replicas[0].tells(events.ReplicaStopped, events.ReplicaStarted, events.ProviderDown, events.ProviderProbed,
 		events.BudgetUsedUp)
 	for _, kind := range []events.Kind{events.BalanceLow, events.BudgetUsedUp, events.TargetRefused, events.ProviderUp} {
-		testkit.Within(s, 20*time.Second, "the notification "+string(kind), func() bool { _, is := s.posted.Load(kind); return is })
+		testkit.Within(s, 20*time.Second, "the notification "+string(kind),
+			func() bool { _, is := s.posted.Load(kind); return is })
 	}
-	states := slices.DeleteFunc(all, func(kind events.Kind) bool { return kind != events.ProviderDown && kind != events.ProviderUp })
+	states := slices.DeleteFunc(all,
+		func(kind events.Kind) bool { return kind != events.ProviderDown && kind != events.ProviderUp })
 	if len(states) < 2 || len(slices.Compact(slices.Clone(states))) != len(states) {
 		s.Errorf("the states of the provider: %v", states)
 	}
@@ -238,10 +240,12 @@ func (s *everyFault) refuseSitekey() {
 // refuseAccount makes the service refuse submits while orders are in flight. poold still collects the
 // tasks that the service solves.
 func (s *everyFault) refuseAccount() {
-	testkit.Within(s, 20*time.Second, "orders under way", func() bool { return s.replicas[0].target("login").InFlight > 1 })
+	testkit.Within(s, 20*time.Second, "orders under way",
+		func() bool { return s.replicas[0].target("login").InFlight > 1 })
 	s.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "IP_BANNED"})
 	for i, p := range s.replicas {
-		testkit.Within(s, 15*time.Second, fmt.Sprintf("replica %d to know", i), func() bool { return p.providerState() == "down" })
+		testkit.Within(s, 15*time.Second, fmt.Sprintf("replica %d to know", i),
+			func() bool { return p.providerState() == "down" })
 	}
 	before := s.submits()
 	s.wait(4 * time.Second)

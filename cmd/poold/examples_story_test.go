@@ -76,7 +76,8 @@ func (s *story) use() {
 	if code != http.StatusOK {
 		s.t.Fatal(code, err)
 	}
-	s.daemon.order(http.MethodPost, "/pool/staging-login/token/"+h.ID+"/report", `{"outcome":"accepted"}`, http.StatusNoContent)
+	s.daemon.order(http.MethodPost, "/pool/staging-login/token/"+h.ID+"/report", `{"outcome":"accepted"}`,
+		http.StatusNoContent)
 	testkit.Within(s.t, 20*time.Second, "full pools", func() bool {
 		at := s.daemon.target("staging-login")
 		return at.Fresh == at.Depth

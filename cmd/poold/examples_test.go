@@ -64,7 +64,8 @@ var notRun = map[string]map[string][]string{
 	"README.md": {
 		"the test builds poold itself and starts a daemon for each page": {"go run ./", "go build -o poold"},
 		"this test is a part of it":                                      {"scripts/test"},
-		"needs an account at a service":                                  {"export CAPTCHAAI_API_KEY=", "./poold init", "./poold serve"},
+		"needs an account at a service": {"export CAPTCHAAI_API_KEY=", "./poold init",
+			"./poold serve"},
 	},
 	"docs/api.md": {
 		"scripts/test installs it, in the version that scripts/docs pins": {"npm install"},

@@ -27,7 +27,8 @@ func TestGreeting(t *testing.T) {
 	serving := func(providers, redis string) string {
 		return "level=INFO msg=serving address=" + at + " targets=2 redis=" + redis + " providers=" + providers + "\n"
 	}
-	where := "level=INFO msg=\"the status page\" url=http://" + at + "/status\nlevel=INFO msg=\"to take a token\" command=\"curl -s "
+	where := "level=INFO msg=\"the status page\" url=http://" + at +
+		"/status\nlevel=INFO msg=\"to take a token\" command=\"curl -s "
 	try := "'http://" + at + "/pool/login/token?wait=60s'\"\n"
 	for _, c := range []struct{ file, mode, want string }{
 		{login, "embedded", serving("[simulated]", "embedded") + where + try},

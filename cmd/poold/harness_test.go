@@ -38,7 +38,8 @@ const (
 // callbacks, changes by operators and stops. Other tests count purchases while processes die, Redis is
 // down or the service misbehaves. They look for lost money, not for races. These tests run without the
 // race detector (testkit.WithoutRace), so that their many processes cost half as much.
-var pooldEnvironment = []string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1 atexit_sleep_ms=0", pooldRole + "=yes"}
+var pooldEnvironment = []string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1 atexit_sleep_ms=0", pooldRole +
+	"=yes"}
 
 func TestMain(m *testing.M) {
 	if os.Getenv(pooldRole) != "" {
@@ -147,7 +148,8 @@ func (p *process) balance() int {
 		bought = total
 		books = fmt.Sprintf("bought %v, accounted for %v: hit %v waited %v returned %v expired %v failed %v lost %v discarded %v fresh %v under way %v",
 			bought, sum, outcome("hit"), outcome("waited"), m["poold_tokens_returned_total"], m["poold_tokens_expired_total"],
-			m["poold_orders_failed_total"], m["poold_orders_lost_total"], m["poold_tokens_discarded_total"], m["poold_pool_tokens"], underWay)
+			m["poold_orders_failed_total"], m["poold_orders_lost_total"], m["poold_tokens_discarded_total"],
+			m["poold_pool_tokens"], underWay)
 		return isRead && sum == bought
 	})
 	return int(bought)
@@ -181,7 +183,8 @@ type handout struct {
 }
 
 // take requests a token and returns the status code.
-func (p *process) take(ctx context.Context, client *http.Client, target, query string, headers ...string) (handout, int, error) {
+func (p *process) take(ctx context.Context, client *http.Client, target, query string,
+	headers ...string) (handout, int, error) {
 	body, code, err := p.request(ctx, client, "/pool/"+target+"/token"+query, "", headers...)
 	if err != nil || code != http.StatusOK {
 		return handout{}, code, err

@@ -88,7 +88,8 @@ func (w *world) initHistory(t testing.TB, env []string) {
 	t.Helper()
 	command := exec.Command(os.Args[0], "history", "init", "--config", w.config)
 	command.Env = append(slices.Clone(pooldEnvironment), env...)
-	if out, err := command.CombinedOutput(); err != nil || !regexp.MustCompile(`ready|there is nothing to prepare`).Match(out) {
+	if out, err := command.CombinedOutput(); err != nil ||
+		!regexp.MustCompile(`ready|there is nothing to prepare`).Match(out) {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
@@ -128,7 +129,8 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			}
 			// Each of the first two replicas kills itself in the middle of an order.
 			replicas := []*process{
-				w.start(t, append(b.env, crashAt("bought", 6))...), w.start(t, append(b.env, crashAt("ended", 5))...), w.start(t, b.env...),
+				w.start(t, append(b.env, crashAt("bought", 6))...), w.start(t, append(b.env, crashAt("ended", 5))...),
+				w.start(t, b.env...),
 			}
 			var callers sync.WaitGroup
 			callers.Go(func() {
@@ -200,7 +202,8 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 				testkit.AtMost(t, "tasks that are not recorded as "+string(status), len(tasks), f.Lost)
 			}
 			// Each order with a price costs 1.
-			if day, usage := f.Spent, living.usage(); cost != float64(f.Solved+f.Discarded+f.Lost) || day != cost || usage != cost {
+			if day, usage := f.Spent, living.usage(); cost != float64(f.Solved+f.Discarded+f.Lost) || day != cost ||
+				usage != cost {
 				t.Errorf("the records cost %v, the day %v, the usage %v; %+v", cost, day, usage, f)
 			}
 			testkit.Within(t, 20*time.Second, "/status to have the same cost", func() bool { return living.spent() == cost })

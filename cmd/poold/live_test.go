@@ -28,7 +28,8 @@ func TestCheckLive(t *testing.T) {
 		return server.URL
 	}
 	says := func(text string) string {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		server := httptest.NewServer(http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
 		t.Cleanup(server.Close)
 		return server.URL
 	}
@@ -74,7 +75,8 @@ func TestCheckLive(t *testing.T) {
 		{"a wrong key", "embedded", provider("2captcha",
 			service(simulatedtest.Options{Flavour: simulatedtest.TwoCaptcha, Key: "fedcba9876543210fedcba9876543210"})), 1,
 			"error: provider acme: reading the balance: ERROR_KEY_DOES_NOT_EXIST: the service refuses the key: check providers.acme.key in the configuration file"},
-		{"no service", "embedded", provider("2captcha", "http://127.0.0.1:1"), 1, "error: provider acme: reading the balance: "},
+		{"no service", "embedded", provider("2captcha", "http://127.0.0.1:1"), 1,
+			"error: provider acme: reading the balance: "},
 		{"no money", "embedded", provider("2captcha", says("0")), 1,
 			"error: provider acme: accepts the key; balance 0: nothing can be bought\n"},
 		{"no threads", "embedded", provider("captchaai", says(`{"status":1,"request":"0","threads":0}`)), 1,

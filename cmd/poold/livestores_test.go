@@ -43,7 +43,8 @@ func TestCheckLiveTriesStores(t *testing.T) {
 	}
 	initialize := func(top string) {
 		t.Helper()
-		testkit.Within(t, time.Minute, "history init", func() bool { code, _ := run(top, "history", "init"); return code == 0 })
+		testkit.Within(t, time.Minute, "history init",
+			func() bool { code, _ := run(top, "history", "init"); return code == 0 })
 	}
 	address := server.Database(t)
 	at := func(section, address string) string {

@@ -24,7 +24,8 @@ func main() {
 	// second signal therefore kills the process immediately.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	code := commands().Run(ctx, &cli.Console{Lookup: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}, os.Args[1:])
+	code := commands().Run(ctx, &cli.Console{Lookup: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr},
+		os.Args[1:])
 	stop()
 	os.Exit(code)
 }

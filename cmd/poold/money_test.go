@@ -85,7 +85,8 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 	tells(usedUp + "4 USD of 4.5 USD in this UTC month: nothing is bought")
 
 	p.Write(fmt.Sprintf(config, "6"))
-	testkit.Within(t, 20*time.Second, "orders for the money that the reload added", func() bool { n, _ := bought(); return n == 6 })
+	testkit.Within(t, 20*time.Second, "orders for the money that the reload added",
+		func() bool { n, _ := bought(); return n == 6 })
 	// The end of a raised budget is told again, and so is the next end of the same one after it had room.
 	tells(usedUp+"4 USD of 4.5", usedUp+"6 USD of 6")
 	p.Write(fmt.Sprintf(config, "60"))

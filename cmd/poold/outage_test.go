@@ -87,6 +87,7 @@ func TestRedisIsGoneUnderLoad(t *testing.T) {
 	}
 	bought, books := p.balance(), ledger(t, w.provider)
 	testkit.Equal(t, "bought by poold's count", bought, books.Totals.Submitted)
-	testkit.Within(t, 20*time.Second, "the goroutines to end", func() bool { return p.metrics()["go_goroutines"] <= goroutines+4 })
+	testkit.Within(t, 20*time.Second, "the goroutines to end",
+		func() bool { return p.metrics()["go_goroutines"] <= goroutines+4 })
 	t.Logf("%d served, %d times a quick 503, %d bought", l.served.Load(), l.quick.Load(), bought)
 }

@@ -25,7 +25,8 @@ type providers struct {
 // not take long.
 func newProviders(observe func(provider string) func(action, outcome string)) *providers {
 	return &providers{observe: observe, simulated: simulated.New(simulated.Options{
-		Median: 5 * time.Second, Sigma: 0.45, Min: 2 * time.Second, Max: 20 * time.Second, FailShare: 0.05, Balance: 600, Keep: 5 * time.Minute,
+		Median: 5 * time.Second, Sigma: 0.45, Min: 2 * time.Second, Max: 20 * time.Second, FailShare: 0.05, Balance: 600,
+		Keep: 5 * time.Minute,
 	})}
 }
 
@@ -52,8 +53,8 @@ func (ps *providers) entries(set *targets.Set) []purchase.Entry {
 		delete(old, wanted)
 		ps.clients[wanted] = client
 		entries = append(entries, purchase.Entry{
-			Provider: client, Account: purchase.Account(string(terms.Protocol), terms.URL, terms.Key), Concurrency: terms.Concurrency,
-			Price: terms.Price.For, Simulated: isSimulated, Callbacks: callbacks(set, terms),
+			Provider: client, Account: purchase.Account(string(terms.Protocol), terms.URL, terms.Key),
+			Concurrency: terms.Concurrency, Price: terms.Price.For, Simulated: isSimulated, Callbacks: callbacks(set, terms),
 		})
 	}
 	// Orders in flight still use the client of a removed provider. Close only closes idle

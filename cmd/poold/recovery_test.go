@@ -54,7 +54,8 @@ func newWorld(t testing.TB, o simulatedtest.Options, with terms) *world {
 	if with.service == "" {
 		with.service = daemontest.Provider(t, o)
 	}
-	w := &world{redis: with.redis, provider: with.service, config: filepath.Join(t.TempDir(), "pools.yaml"), letters: t.TempDir()}
+	w := &world{redis: with.redis, provider: with.service, config: filepath.Join(t.TempDir(), "pools.yaml"),
+		letters: t.TempDir()}
 	if w.redis == "" {
 		w.redis = "redis://" + redistest.Server(t)
 	}
@@ -194,7 +195,8 @@ func TestKillDuringAnOrder(t *testing.T) {
 				t.Fatal(code, err)
 			}
 			dying.waitForDeath(20 * time.Second)
-			testkit.Within(t, 20*time.Second, "the other replica to show the take", func() bool { return living.target("login").Hits == 1 })
+			testkit.Within(t, 20*time.Second, "the other replica to show the take",
+				func() bool { return living.target("login").Hits == 1 })
 			s := w.atRest(t, living, 40*time.Second)
 			bought := living.balance()
 			books := ledger(t, w.provider)

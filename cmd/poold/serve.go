@@ -44,7 +44,8 @@ func newServe(c *cli.Console) *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	config := cli.ConfigFlag(command, c)
-	listen := command.Flags().String("listen", c.Env("POOLD_LISTEN", ""), "`host:port` to listen on instead of the file's (env POOLD_LISTEN)")
+	listen := command.Flags().String("listen", c.Env("POOLD_LISTEN", ""),
+		"`host:port` to listen on instead of the file's (env POOLD_LISTEN)")
 	access := command.Flags().Bool("access-log", false, "log each request at level info")
 	logger := cli.LogFlags(command, c)
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -62,7 +63,8 @@ func newServe(c *cli.Console) *cobra.Command {
 }
 
 // serve runs the daemon until ctx ends.
-func serve(ctx context.Context, c *cli.Console, config, listen string, access bool, log *slog.Logger, lines *cli.LogWriter) error {
+func serve(ctx context.Context, c *cli.Console, config, listen string, access bool, log *slog.Logger,
+	lines *cli.LogWriter) error {
 	// This line is logged before any step that can wait for a disk, Redis or a store.
 	self := replicas.New(version)
 	log.Info("starting", "version", version, "commit", commit(), "config", config, "replica", self.ID)
@@ -112,9 +114,10 @@ type daemon struct {
 }
 
 // newDaemon binds the port and wires the parts, but starts none of them except the embedded Redis.
-func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, self replicas.Replica, access bool, log *slog.Logger,
-	lines *cli.LogWriter) (*daemon, error) {
-	d := &daemon{file: file, log: log, lines: lines, replica: self, lost: make(chan struct{}, 1), systemd: systemd.New(log)}
+func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, self replicas.Replica, access bool,
+	log *slog.Logger, lines *cli.LogWriter) (*daemon, error) {
+	d := &daemon{file: file, log: log, lines: lines, replica: self, lost: make(chan struct{}, 1),
+		systemd: systemd.New(log)}
 	if err := d.wire(ctx, set, access); err != nil {
 		if d.port != nil {
 			err = errors.Join(err, d.port.Close())
@@ -173,7 +176,8 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	telling := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteUsedUp}
 	d.manager = refill.New(d.pool, telling, log)
 	d.buyer.Turn, d.manager.Refused = d.manager.Changed, d.noteRefused
-	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: telling, Refiller: d.manager, Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
+	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: telling, Refiller: d.manager,
+		Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,
 		History: d.stores.health, Log: log,
@@ -182,8 +186,8 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	})
 	d.server = httpapi.New(httpapi.Deps{ //nolint:contextcheck // each request has a context
 		Config: d.file, Pool: d.pool, Health: d.redis.Health, IDs: d.ids, Buyer: d.buyer, Solver: d.solver,
-		Tasks: compat.New(d.pool, d.solver, log), UsedUp: d.noteUsedUp, History: d.stores.sink, Audit: keeps && set.History.Audit > 0,
-		Status: d.status, Events: d.events, Metrics: metrics, Log: log, AccessLog: access,
+		Tasks: compat.New(d.pool, d.solver, log), UsedUp: d.noteUsedUp, History: d.stores.sink, Audit: keeps &&
+			set.History.Audit > 0, Status: d.status, Events: d.events, Metrics: metrics, Log: log, AccessLog: access,
 	})
 	d.http = d.server.HTTPServer()
 	return nil

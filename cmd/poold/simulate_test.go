@@ -59,7 +59,8 @@ func TestSimulateTarget(t *testing.T) {
 // --compare lists fixed depths and the adaptive policy, with what each run spends a day.
 func TestSimulateCompare(t *testing.T) {
 	testkit.WithoutRace(t)
-	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--miss-cost", "7", "--price", "2.99", "--compare"}
+	args := []string{"--depth", "50", "--demand", "onoff:0.5", "--length", "1h", "--miss-cost", "7", "--price", "2.99",
+		"--compare"}
 	code, out, problems := simulateWith(t, args...)
 	if code != cli.ExitDone || problems != "" {
 		t.Fatalf("exit %d: %s", code, problems)

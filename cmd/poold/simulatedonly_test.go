@@ -28,7 +28,8 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pools.yaml")
 	writeFile(t, path, "providers: [{name: own, protocol: simulated, first_poll: 100ms, poll_interval: 100ms}]\n"+targets)
 	p := startPoold(t, path, "")
-	testkit.Within(t, 20*time.Second, "a simulated order", func() bool { at := p.target("demo"); return at.InFlight+at.Fresh > 0 })
+	testkit.Within(t, 20*time.Second, "a simulated order",
+		func() bool { at := p.target("demo"); return at.InFlight+at.Fresh > 0 })
 	writeFile(t, path, fmt.Sprintf(
 		"providers: [{name: paid, url: '%s', key: key-of-the-test, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 1}]\n", server.URL)+targets)
 	p.order(http.MethodPost, "/-/reload", "", http.StatusNoContent)
@@ -40,7 +41,8 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 	const reason = "`simulated_only: true` in the configuration file forbids purchases from a real provider"
 	const solve = `{"type":"turnstile","sitekey":"demo","pageurl":"https://example.com/demo"}`
 	for what, ask := range map[string][2]string{
-		"a take": {"/pool/demo/token?wait=0s", ""}, "on_empty: solve": {"/pool/demo/token", ""}, "POST /solve": {"/solve", solve},
+		"a take": {"/pool/demo/token?wait=0s", ""}, "on_empty: solve": {"/pool/demo/token", ""},
+		"POST /solve": {"/solve", solve},
 	} {
 		answer, code, err := p.request(t.Context(), http.DefaultClient, ask[0], ask[1], "Content-Type", "application/json")
 		if err != nil || code != http.StatusServiceUnavailable || !strings.Contains(string(answer), `"paused"`) ||

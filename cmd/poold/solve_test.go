@@ -38,7 +38,8 @@ type solveAnswer struct {
 }
 
 // solve sends a POST /solve and returns the status code.
-func (p *process) solve(ctx context.Context, client *http.Client, body string, headers ...string) (solveAnswer, int, error) {
+func (p *process) solve(ctx context.Context, client *http.Client, body string,
+	headers ...string) (solveAnswer, int, error) {
 	text, code, err := p.request(ctx, client, "/solve", body, append(headers, "Content-Type", "application/json")...)
 	if err != nil {
 		return solveAnswer{}, code, err

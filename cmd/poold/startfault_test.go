@@ -58,11 +58,13 @@ func TestWithoutAFolderForDeadLetters(t *testing.T) {
 	p := startPoold(t, file, "")
 	testkit.Within(t, 60*time.Second, "a token", func() bool { return p.target("login").Fresh == 1 })
 	called := strings.Replace(serverless, "name: simulated, protocol: simulated, concurrency: 5",
-		"name: service, service: 2captcha, key: 0123456789abcdef0123456789abcdef, url: 'http://127.0.0.1:1', callback_url: '"+p.URL+"'", 1)
+		"name: service, service: 2captcha, key: 0123456789abcdef0123456789abcdef, url: 'http://127.0.0.1:1', callback_url: '"+
+			p.URL+"'", 1)
 	writeFile(t, file, letters+strings.Replace(called, "depth: 1", "depth: 2", 1))
 	p.Signal(syscall.SIGHUP)
 	testkit.Within(t, 20*time.Second, "the reload to be applied", func() bool {
-		return strings.Contains(p.Output.String(), "callbacks cannot be kept while redis is away") && p.target("login").Depth == 2
+		return strings.Contains(p.Output.String(), "callbacks cannot be kept while redis is away") &&
+			p.target("login").Depth == 2
 	})
 	if _, code, err := p.take(t.Context(), http.DefaultClient, "login", ""); err != nil || code != http.StatusOK {
 		t.Errorf("a take after the reload: %d, %v", code, err)

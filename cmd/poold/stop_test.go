@@ -79,7 +79,8 @@ func TestConnectionsOfAStop(t *testing.T) {
 	}
 	began := time.Now()
 	p.Signal(syscall.SIGTERM)
-	testkit.Within(t, 20*time.Second, "the stop to begin", func() bool { return strings.Contains(p.Output.String(), "msg=stopping") })
+	testkit.Within(t, 20*time.Second, "the stop to begin",
+		func() bool { return strings.Contains(p.Output.String(), "msg=stopping") })
 	if status, last := pending.read(); status != http.StatusServiceUnavailable || !last {
 		t.Errorf("the pending caller got %d, last %v", status, last)
 	}

@@ -43,7 +43,8 @@ func Stores(ctx context.Context, set *targets.Set, log *slog.Logger) (all []Stor
 		ready := "the table " + kept.Table + " is ready"
 		try := func(ctx context.Context) (string, error) { return ready, table.Check(ctx) }
 		all = append(all, Store{
-			Kind: "dynamodb", Key: "history", Table: table, Ready: ready, Init: table.Init, Start: table.Check, Try: try, Close: table.Close,
+			Kind: "dynamodb", Key: "history", Table: table, Ready: ready, Init: table.Init, Start: table.Check, Try: try,
+			Close: table.Close,
 		})
 	}
 	return all, nil
@@ -61,6 +62,7 @@ func addDatabase(to []Store, key string, url captcha.Secret, log *slog.Logger) (
 		return ctx.Err() // db.Run tries again and logs every other fault
 	}
 	return append(to, Store{
-		Kind: "postgres", Key: key, DB: db, Ready: "the tables of " + key + " are ready", Init: db.Migrate, Start: start, Try: db.Try, Close: db.Close,
+		Kind: "postgres", Key: key, DB: db, Ready: "the tables of " + key + " are ready", Init: db.Migrate, Start: start,
+		Try: db.Try, Close: db.Close,
 	}), nil
 }

@@ -49,7 +49,8 @@ func TestSleep(t *testing.T) {
 		limited, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began = time.Now()
-		if err := backoff.Sleep(limited, time.Minute); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+		if err := backoff.Sleep(limited, time.Minute); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		testkit.ErrorIs(t, "without a pause", backoff.Sleep(limited, 0), context.DeadlineExceeded)

@@ -44,7 +44,8 @@ func TestIDsDiffer(t *testing.T) {
 	never("two that came later", Identity{DataS: "a", RQData: "d"})
 	never("another border", Identity{DataS: "a6:rqdata1:d"})
 	never("the same text in the next field", Identity{RQData: "a"})
-	odd := Identity{Type: Turnstile, Sitekey: strings.Repeat("k", 47) + "|ä", Pageurl: "https://ci:x@Staging.example.com:8443/a|b"}
+	odd := Identity{Type: Turnstile, Sitekey: strings.Repeat("k", 47) + "|ä",
+		Pageurl: "https://ci:x@Staging.example.com:8443/a|b"}
 	if id := odd.ID(); !regexp.MustCompile(`^turnstile:k{47}_:staging\.example\.com:[0-9a-f]{32}$`).MatchString(
 		string(id)) || id != odd.ID() {
 		t.Errorf("ID %q", id)
@@ -99,29 +100,36 @@ func TestIDsStay(t *testing.T) {
 		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: page, Invisible: true}, "5c07411f1d4565ec489b08ace56f7754"},
 		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: page, Enterprise: true, UserAgent: "Mozilla/5.0 (X11)"},
 			"2cf6b540ae7cbc125cec460ca2005440"},
-		{Identity{Type: RecaptchaV3, Sitekey: "k", Pageurl: page, Action: "login", MinScore: 0.3}, "c4fa50031fc2a7325d8f4ec795ffea46"},
-		{Identity{Type: RecaptchaV3, Sitekey: "k", Pageurl: page, Enterprise: true, MinScore: 0.9}, "6fa0f27f7781cfe0c2519e9e0550fab2"},
-		{Identity{Type: HCaptcha, Sitekey: "10000000-ffff-ffff-ffff-000000000001", Pageurl: page}, "60dee8ecf2ef72dadc2ff93bb52d72b2"},
+		{Identity{Type: RecaptchaV3, Sitekey: "k", Pageurl: page, Action: "login", MinScore: 0.3},
+			"c4fa50031fc2a7325d8f4ec795ffea46"},
+		{Identity{Type: RecaptchaV3, Sitekey: "k", Pageurl: page, Enterprise: true, MinScore: 0.9},
+			"6fa0f27f7781cfe0c2519e9e0550fab2"},
+		{Identity{Type: HCaptcha, Sitekey: "10000000-ffff-ffff-ffff-000000000001", Pageurl: page},
+			"60dee8ecf2ef72dadc2ff93bb52d72b2"},
 		{Identity{Type: HCaptcha, Sitekey: "k", Pageurl: page, Invisible: true, Proxy: "user:p@ss@192.0.2.1:8080",
 			ProxyType: "socks5"}, "1f4c1cdbcc7e8c928cf11be539fe40a6"},
 		{Identity{Type: Turnstile, Sitekey: "1x00000000000000000000AA", Pageurl: page}, "3ff284bf3bf3532ff32ae07ba23473eb"},
-		{Identity{Type: Turnstile, Sitekey: "k", Pageurl: page, Action: "a", Data: "c&d=ä"}, "2506ca459330190f3d98baffe5fae0ec"},
+		{Identity{Type: Turnstile, Sitekey: "k", Pageurl: page, Action: "a", Data: "c&d=ä"},
+			"2506ca459330190f3d98baffe5fae0ec"},
 		{Identity{
 			Type: Turnstile, Sitekey: "k", Pageurl: page, Invisible: true, Enterprise: true, Action: "a", MinScore: 0.5,
 			Data: "d", UserAgent: "u", Proxy: "p", ProxyType: "http",
 		}, "811916c1a94e6422b0fa56a78c8e5361"},
 
 		{Identity{Type: RecaptchaV2, Sitekey: "k", Pageurl: page, DataS: "s"}, "19b99f3c64979ea69c8fa3fa477e2216"},
-		{Identity{Type: HCaptcha, Sitekey: "k", Pageurl: page, RQData: "r", UserAgent: "u"}, "df80f408c08d36305c6ceea27e8f0bf3"},
+		{Identity{Type: HCaptcha, Sitekey: "k", Pageurl: page, RQData: "r", UserAgent: "u"},
+			"df80f408c08d36305c6ceea27e8f0bf3"},
 		{Identity{Type: GeeTest, GT: "81dc9bdb52d04dc20036dbd8313ed055", Challenge: "d93591bdf7860e1e4ee2fca799911215",
 			Pageurl: page}, "5430c19a6ec6d11be93864897f777f7c"},
 		{Identity{Type: GeeTest, GT: "g", Challenge: "c", APIServer: "api.geetest.example", Pageurl: page, Proxy: "p",
 			ProxyType: "http"}, "7a96222354f81582f56fb4fc5f72a982"},
-		{Identity{Type: GeeTestV4, CaptchaID: "e392e1d7fd421dc63325744d5a2b9c73", Pageurl: page}, "a0088d08b63314c7cdfdf608272ca11e"},
+		{Identity{Type: GeeTestV4, CaptchaID: "e392e1d7fd421dc63325744d5a2b9c73", Pageurl: page},
+			"a0088d08b63314c7cdfdf608272ca11e"},
 		{Identity{Type: Image, Picture: picture}, "65b7b81ca5afae791c5915792e94a087"},
 		{Identity{Type: Image, Picture: full}, "1fc13a92a3b24a6b35bc0f10944d2894"},
 	} {
-		if id := row.identity.ID(); !strings.HasSuffix(string(id), row.want) || id == ID(row.want) && row.identity != (Identity{}) {
+		if id := row.identity.ID(); !strings.HasSuffix(string(id), row.want) || id == ID(row.want) &&
+			row.identity != (Identity{}) {
 			t.Errorf("%+v: the ID is %s, was %s: its stock would be abandoned", row.identity, id, row.want)
 		}
 	}

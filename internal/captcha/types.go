@@ -66,10 +66,12 @@ var Kinds = [...]Kind{
 		Type: RecaptchaV2, Poolable: true, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 15 * time.Second,
 		Fields: append([]Field{
 			googlekey, enterprise, {Key: "invisible", InPHP: "invisible", CreateTask: "isInvisible"},
-			{Key: "data_s", Visit: true, InPHP: "data-s datas", CreateTask: "recaptchaDataSValue enterprisePayload.s@enterprise"},
+			{Key: "data_s", Visit: true, InPHP: "data-s datas",
+				CreateTask: "recaptchaDataSValue enterprisePayload.s@enterprise"},
 			{Key: "action", InPHP: "action", CreateTask: "pageAction action"}, // of the enterprise variant
 		}, onPage...),
-		InPHP: []Name{{Name: "userrecaptcha"}}, CreateTask: []Name{{Name: "RecaptchaV2"}, {Name: "NoCaptcha"}, {Name: "ReCaptchaV2", Service: "capsolver"}},
+		InPHP:          []Name{{Name: "userrecaptcha"}},
+		CreateTask:     []Name{{Name: "RecaptchaV2"}, {Name: "NoCaptcha"}, {Name: "ReCaptchaV2", Service: "capsolver"}},
 		EnterpriseTask: true, Report: "Recaptcha", Solution: "gRecaptchaResponse",
 	},
 	{
@@ -78,8 +80,9 @@ var Kinds = [...]Kind{
 			googlekey, enterprise, {Key: "action", InPHP: "action", CreateTask: "pageAction action"},
 			{Key: "min_score", InPHP: "min_score", CreateTask: "minScore"},
 		}, onPage...),
-		InPHP: []Name{{Name: "userrecaptcha", Version: "v3"}}, CreateTask: []Name{{Name: "RecaptchaV3"}, {Name: "ReCaptchaV3", Service: "capsolver"}},
-		Report: "Recaptcha", Solution: "gRecaptchaResponse",
+		InPHP:      []Name{{Name: "userrecaptcha", Version: "v3"}},
+		CreateTask: []Name{{Name: "RecaptchaV3"}, {Name: "ReCaptchaV3", Service: "capsolver"}}, Report: "Recaptcha",
+		Solution: "gRecaptchaResponse",
 	},
 	{
 		Type: HCaptcha, Poolable: true, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 5 * time.Second,
@@ -96,8 +99,9 @@ var Kinds = [...]Kind{
 			sitekey, {Key: "action", InPHP: "action", CreateTask: "action pageAction@capmonster metadata.action@capsolver"},
 			{Key: "data", InPHP: "data", CreateTask: "data cData turnstileCData@anti-captcha metadata.cdata@capsolver"},
 		}, onPage...),
-		InPHP: []Name{{Name: "turnstile"}}, CreateTask: []Name{{Name: "Turnstile"}, {Name: "AntiTurnstile", Service: "capsolver"}},
-		Solution: "token", Extra: "userAgent",
+		InPHP:      []Name{{Name: "turnstile"}},
+		CreateTask: []Name{{Name: "Turnstile"}, {Name: "AntiTurnstile", Service: "capsolver"}}, Solution: "token",
+		Extra: "userAgent",
 	},
 	{
 		Type: GeeTest, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 5 * time.Second,
@@ -112,7 +116,8 @@ var Kinds = [...]Kind{
 	{
 		Type: GeeTestV4, Lifetime: 120 * time.Second, Margin: 40 * time.Second, FirstPoll: 5 * time.Second,
 		Fields: append([]Field{
-			{Key: "captcha_id", Must: true, InPHP: "captcha_id gt@captchaai", CreateTask: "gt initParameters.captcha_id@2captcha"},
+			{Key: "captcha_id", Must: true, InPHP: "captcha_id gt@captchaai",
+				CreateTask: "gt initParameters.captcha_id@2captcha"},
 		}, onPage...),
 		InPHP:      []Name{{Name: "geetest_v4"}, {Name: "geetest", Version: "4", Service: "captchaai"}},
 		CreateTask: []Name{{Name: "GeeTest", Version: "4"}},

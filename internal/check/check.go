@@ -31,14 +31,16 @@ func Command(c *cli.Console) *cobra.Command {
 	config := cli.ConfigFlag(command, c)
 	p := &printer{Console: c}
 	command.Flags().BoolVar(&p.json, "json", false, "print each line as a JSON object with class, file, line and text")
-	live := command.Flags().Bool("live", false, "also try Redis, PostgreSQL, DynamoDB and each provider's key, buying and changing nothing")
+	live := command.Flags().Bool("live", false,
+		"also try Redis, PostgreSQL, DynamoDB and each provider's key, buying and changing nothing")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		ctx := command.Context()
 		set, err := load(p, *config)
 		if err != nil {
 			return err
 		}
-		stores, err := backend.Stores(ctx, set, slog.New(slog.DiscardHandler)) // their libraries know rules that the file does not
+		// their libraries know rules that the file does not
+		stores, err := backend.Stores(ctx, set, slog.New(slog.DiscardHandler))
 		for _, s := range stores {
 			defer s.Close()
 		}
@@ -94,7 +96,8 @@ func load(p *printer, config string) (*targets.Set, error) {
 // describe returns each warning and fact about a valid file.
 func describe(set *targets.Set, config string) []finding {
 	findings := append(classed("warning", set.Warnings),
-		finding{Class: "note", Text: fmt.Sprintf("%s is valid; targets: %d, providers: %d", config, len(set.Targets), len(set.Providers))})
+		finding{Class: "note", Text: fmt.Sprintf("%s is valid; targets: %d, providers: %d", config, len(set.Targets),
+			len(set.Providers))})
 	for i := range set.Targets {
 		class, text := targetLine(set, &set.Targets[i])
 		findings = append(findings, finding{Class: class, Text: text})

@@ -50,7 +50,8 @@ func Init(c *cli.Console) *cobra.Command {
 		{"service", "solving `service`: " + strings.Join(targets.Services(), ", "), &a.Service},
 		{"key-variable", "environment `variable` with the account's key", &a.Variable},
 		{"page", "`address` of the page, such as https://staging.example.com/login", &a.Page},
-		{"sitekey", "site `key`: data-sitekey=… in the source of the page, or render=… in the address of a script", &a.Sitekey},
+		{"sitekey", "site `key`: data-sitekey=… in the source of the page, or render=… in the address of a script",
+			&a.Sitekey},
 		{"type", "`type`: " + strings.Join(targets.WordsOf(captcha.Types()), ", "), &a.Type},
 		{"owner", "responsible `person` or team, such as qa@example.com", &a.Owner},
 	}
@@ -134,7 +135,8 @@ func (a *answers) check(flag, answer string) (fault string) {
 
 // OtherTypes lists the types that were not chosen, for the comment of the file.
 func (a *answers) OtherTypes() string {
-	return strings.Join(slices.DeleteFunc(targets.WordsOf(captcha.Types()), func(t string) bool { return t == a.Type }), ", ")
+	return strings.Join(slices.DeleteFunc(targets.WordsOf(captcha.Types()), func(t string) bool { return t == a.Type }),
+		", ")
 }
 
 var (
@@ -172,12 +174,13 @@ func (a *answers) write(ctx context.Context, c *cli.Console, config string) erro
 		return fmt.Errorf("writing the file: %w", err)
 	}
 	key := c.Env(a.Variable, "")
-	set, err := targets.Parse(config, []byte(text.String()), targets.References{Variable: func(name string) (string, bool) {
-		if name == a.Variable {
-			return cmp.Or(key, "unset"), true
-		}
-		return c.Lookup(name)
-	}})
+	set, err := targets.Parse(config, []byte(text.String()),
+		targets.References{Variable: func(name string) (string, bool) {
+			if name == a.Variable {
+				return cmp.Or(key, "unset"), true
+			}
+			return c.Lookup(name)
+		}})
 	if err == nil {
 		err = os.WriteFile(config, []byte(text.String()), 0o644) //nolint:gosec // G306: it holds no secret
 	}
@@ -192,7 +195,9 @@ func (a *answers) write(ctx context.Context, c *cli.Console, config string) erro
 	if key == "" {
 		next += "  export " + a.Variable + "=…\n"
 	} else if err = checkLive(ctx, p, set, nil); err != nil {
-		return fmt.Errorf("%w; correct that (%s has the key), then `%s check --live --config %s`", err, a.Variable, os.Args[0], config)
+		return fmt.Errorf("%w; correct that (%s has the key), then `%s check --live --config %s`", err, a.Variable,
+			os.Args[0], config)
 	}
-	return c.Print(next + "  " + os.Args[0] + " serve --config " + config + "\n  curl -s 'http://127.0.0.1:8080/pool/" + a.Name + "/token?wait=60s'")
+	return c.Print(next + "  " + os.Args[0] + " serve --config " + config + "\n  curl -s 'http://127.0.0.1:8080/pool/" +
+		a.Name + "/token?wait=60s'")
 }

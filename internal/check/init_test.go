@@ -68,7 +68,8 @@ func TestInit(t *testing.T) {
 				t.Errorf("%s: %q is missing in\n%s", name, part, all)
 			}
 		}
-		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(strings.ReplaceAll(err.Error(), path, "FILE"), c.err) {
+		if (err == nil) != (c.err == "") || err != nil &&
+			!strings.Contains(strings.ReplaceAll(err.Error(), path, "FILE"), c.err) {
 			t.Errorf("%s: %v, want %q", name, err, c.err)
 		}
 		if written := len(file) > 0; written != (c.printed != nil) || strings.Contains(all, "0123456789abcdef") {

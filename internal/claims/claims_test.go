@@ -117,7 +117,8 @@ func play(t *testing.T, w *world, lose func(swap func() (bool, error)) (bool, er
 					names = append(names, claim.Solve)
 					until[claim.Solve] = w.ms.Load() + claims.Longest.Milliseconds()
 				}
-				if left := time.Duration(until[claim.Solve]-w.ms.Load()) * time.Millisecond; claim.State != claims.Failed && claim.Left != left {
+				if left := time.Duration(until[claim.Solve]-w.ms.Load()) * time.Millisecond; claim.State != claims.Failed &&
+					claim.Left != left {
 					t.Errorf("%s: %s: %v left, want %v", name, does, claim.Left, left)
 				}
 				if keep := time.Duration(w.keep.Load()); claim.State == claims.Held && keep != claim.Left+claims.SharedFor {
@@ -134,7 +135,8 @@ func play(t *testing.T, w *world, lose func(swap func() (bool, error)) (bool, er
 			case "ends":
 				lasts, _ := time.ParseDuration(words[3])
 				var ok bool
-				ok, err = c.End(t.Context(), key, fences[i], claims.End{Value: []byte(words[2]), Failed: words[2] == "failure", Lasts: lasts})
+				ok, err = c.End(t.Context(), key, fences[i],
+					claims.End{Value: []byte(words[2]), Failed: words[2] == "failure", Lasts: lasts})
 				if got = fmt.Sprint(ok); ok && words[2] != "failure" {
 					until[solves[i]] = w.ms.Load() + min(lasts, claims.SharedFor).Milliseconds()
 				}

@@ -107,7 +107,8 @@ func testRows(t *testing.T, server *postgrestest.Server) {
 		if err != nil || got.State != claims.Held {
 			t.Fatal(got, err)
 		}
-		if ok, err := c.End(t.Context(), "key", got.Fence, claims.End{Value: []byte(prefix), Lasts: time.Minute}); !ok || err != nil {
+		if ok, err := c.End(t.Context(), "key", got.Fence, claims.End{Value: []byte(prefix), Lasts: time.Minute}); !ok ||
+			err != nil {
 			t.Errorf("ending: %v, %v", ok, err)
 		}
 		if got, err := c.Enter(t.Context(), entry("key", "")); err != nil || string(got.Value) != prefix {

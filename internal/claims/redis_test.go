@@ -29,7 +29,8 @@ func TestRedis(t *testing.T) {
 func openRedis(t *testing.T, p redistest.Place, prefix string) claims.Store {
 	t.Helper()
 	db, err := redisdb.Open(redisdb.Options{
-		Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: prefix, Log: slog.New(slog.DiscardHandler),
+		Addresses: p.Addresses, SentinelMaster: p.SentinelMaster, Dial: p.Dial, Prefix: prefix,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })

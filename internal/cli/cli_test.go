@@ -144,7 +144,8 @@ func TestCommands(t *testing.T) {
 		if c.Answer != nil {
 			answers = map[string]string{"": *c.Answer}
 		}
-		c.Asked, c.Printed = strings.ReplaceAll(c.Asked, "TODAY", today), strings.ReplaceAll(c.Printed, "X300", strings.Repeat("x", 300))
+		c.Asked, c.Printed = strings.ReplaceAll(c.Asked, "TODAY", today),
+			strings.ReplaceAll(c.Printed, "X300", strings.Repeat("x", 300))
 		header := http.Header{"Content-Type": {"text/csv"}, "Link": {`<?cursor=CUR&limit=1>; rel="next"`},
 			"Retry-After": {"7\u009b"}, "Poold-Note": {c.Note}}
 		d := &daemon{answers: answers, status: c.Status, header: header}
@@ -289,7 +290,8 @@ func TestWatch(t *testing.T) {
 	go func() {
 		ended <- program().Run(ctx, consoleAt(server.URL, &printed, &log, nil), split("status --watch"))
 	}()
-	testkit.Within(t, 30*time.Second, "the third status", func() bool { return strings.Contains(printed.String(), "as of 3\n") })
+	testkit.Within(t, 30*time.Second, "the third status",
+		func() bool { return strings.Contains(printed.String(), "as of 3\n") })
 	stop()
 	if code := <-ended; code != 0 || log.String() != "not live: the daemon answered 502 Bad Gateway\n" ||
 		!strings.HasPrefix(printed.String(), "as of 1\n") {
@@ -319,7 +321,8 @@ func TestLogIsReadable(t *testing.T) {
 	log, lines, err := logger()
 	testkit.NoError(t, err)
 	log.Debug("not shown")
-	log.Info("tasks", "until", time.Time{}, "retry_at", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), "took", 90*time.Second)
+	log.Info("tasks", "until", time.Time{}, "retry_at", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), "took",
+		90*time.Second)
 	lines.Close()
 	if !strings.HasSuffix(text.String(), "msg=tasks retry_at=2026-01-02T03:04:05.000Z took=1m30s\n") ||
 		strings.Count(text.String(), "\n") != 1 {

@@ -31,7 +31,8 @@ type Client struct {
 // client. No flag takes the key itself, because other users of the machine can see the arguments
 // of a process.
 func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
-	base := command.Flags().String("url", c.Env("POOLD_URL", "http://127.0.0.1:8080"), "the daemon's `address` (env POOLD_URL)")
+	base := command.Flags().String("url", c.Env("POOLD_URL", "http://127.0.0.1:8080"),
+		"the daemon's `address` (env POOLD_URL)")
 	keyFile := command.Flags().String("key-file", "", "`file` with the key (or set POOLD_KEY)")
 	return func() (*Client, error) {
 		if !strings.Contains(*base, "://") {
@@ -98,7 +99,8 @@ func (d *Client) ask(ctx context.Context, method, path string, header http.Heade
 	if d.key != "" {
 		request.Header.Set("Authorization", "Bearer "+d.key.Reveal())
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // the key goes nowhere else
+	// the key goes nowhere else
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)
 	if err != nil {
 		return answer{}, fmt.Errorf("asking the daemon at --url or POOLD_URL: %w", err)

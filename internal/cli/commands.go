@@ -79,8 +79,9 @@ func clientCommands() []request {
 func deadLetterCommands() []request {
 	return []request{
 		{
-			use: "list", short: "list these callbacks, without tokens", example: "dead-letters list", method: http.MethodGet, path: "/dead-letters",
-			shown: listed("letters", "order", "provider", "task", "kind", "code", "arrived", "age_s", "until", "reason"),
+			use: "list", short: "list these callbacks, without tokens", example: "dead-letters list", method: http.MethodGet,
+			path: "/dead-letters", shown: listed("letters", "order", "provider", "task", "kind", "code", "arrived", "age_s",
+				"until", "reason"),
 		},
 		{
 			use: "replay", short: "store these callbacks in Redis now", example: "dead-letters replay",
@@ -107,8 +108,8 @@ func historyCommands() []request {
 			args: cobra.MaximumNArgs(1), prepare: prepareDay, shown: listed("lines", sumColumns...),
 		},
 		{
-			use: "orders --status STATUS", short: "list orders by status", example: "history orders --status error --target staging-login", path: "/orders",
-			flags: append([]field{
+			use: "orders --status STATUS", short: "list orders by status",
+			example: "history orders --status error --target staging-login", path: "/orders", flags: append([]field{
 				{name: "status", help: "`status` of the orders: solved or error", required: true},
 				{name: "target", help: "only the orders of the target with this `name`"},
 				{name: "owner", help: "only the orders for this `owner`"},
@@ -116,8 +117,8 @@ func historyCommands() []request {
 		},
 		{use: "active", short: "list the orders in flight", example: "history active", path: "/active"},
 		{
-			use: "order ID|TASK", short: "show one order, by its id or by the service's id of its task", example: "history order 73105422",
-			path: "/order/%s", shown: all,
+			use: "order ID|TASK", short: "show one order, by its id or by the service's id of its task",
+			example: "history order 73105422", path: "/order/%s", shown: all,
 		},
 		{
 			use: "usage", short: "show the spend by owner, target or key",
@@ -146,12 +147,12 @@ func historyCommands() []request {
 // other fields of an order.
 var (
 	rowColumns = []string{
-		"id", "at", "key", "action", "target", "type", "order", "source", "image", "provider", "task", "outcome", "code", "placed_at", "ended_at",
-		"elapsed_ms", "polls", "ended_by", "state", "price",
+		"id", "at", "key", "action", "target", "type", "order", "source", "image", "provider", "task", "outcome", "code",
+		"placed_at", "ended_at", "elapsed_ms", "polls", "ended_by", "state", "price",
 	}
 	sumColumns = []string{
-		"date", "type", "target", "owner", "key", "orders", "solved", "discarded", "failed", "refused", "lost", "handed_out", "returned", "missed",
-		"accepted", "rejected", "bought", "spent", "unpriced",
+		"date", "type", "target", "owner", "key", "orders", "solved", "discarded", "failed", "refused", "lost", "handed_out",
+		"returned", "missed", "accepted", "rejected", "bought", "spent", "unpriced",
 	}
 )
 

@@ -114,7 +114,8 @@ func (r request) command(c *Console) *cobra.Command {
 	return command
 }
 
-func (r request) send(ctx context.Context, daemon *Client, words []string, given url.Values, accept string) (answer, error) {
+func (r request) send(ctx context.Context, daemon *Client, words []string, given url.Values,
+	accept string) (answer, error) {
 	escaped := make([]any, len(words))
 	for i, word := range words {
 		escaped[i] = url.PathEscape(word)

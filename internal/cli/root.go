@@ -98,14 +98,16 @@ func (p Program) Root(c *Console) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return c.Print("poold " + p.Version) },
 	}
 	schema := &cobra.Command{
-		Use: "schema", Short: "print the JSON Schema of pools.yaml, for editors", Example: "  poold schema > pools.schema.json",
-		Args: cobra.NoArgs,
+		Use: "schema", Short: "print the JSON Schema of pools.yaml, for editors",
+		Example: "  poold schema > pools.schema.json", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return c.Print(string(targets.Schema())) },
 	}
-	history := group("history", "show ended orders, orders in flight, the audit and the spend", commandsOf(c, historyCommands())...)
+	history := group("history", "show ended orders, orders in flight, the audit and the spend",
+		commandsOf(c, historyCommands())...)
 	history.AddCommand(p.HistoryInit(c))
 	root.AddCommand(p.Serve(c), newSolve(c), newStatus(c), history, version, schema, p.newMan(c),
-		group("dead-letters", "list or replay callbacks that a running daemon could not store", commandsOf(c, deadLetterCommands())...))
+		group("dead-letters", "list or replay callbacks that a running daemon could not store",
+			commandsOf(c, deadLetterCommands())...))
 	root.AddCommand(commandsOf(c, clientCommands())...)
 	root.AddCommand(p.Others(c)...)
 	root.InitDefaultHelpCmd()
@@ -119,9 +121,10 @@ func (p Program) Root(c *Console) *cobra.Command {
 
 // group returns a command that has only subcommands.
 func group(name, short string, of ...*cobra.Command) *cobra.Command {
-	command := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs, RunE: func(command *cobra.Command, _ []string) error {
-		return UsageError("needs a command; `" + command.CommandPath() + " --help` lists them")
-	}}
+	command := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return UsageError("needs a command; `" + command.CommandPath() + " --help` lists them")
+		}}
 	command.AddCommand(of...)
 	return command
 }
@@ -136,7 +139,8 @@ func (p Program) newMan(c *Console) *cobra.Command {
 				return err
 			}
 			// The defaults in the pages must not come from the packager's environment.
-			root := p.Root(&Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: c.Stdout, Stderr: c.Stderr})
+			root := p.Root(&Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: c.Stdout,
+				Stderr: c.Stderr})
 			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "poold"}, words[0]); err != nil {
 				return fmt.Errorf("writing the man pages: %w", err)
 			}
@@ -147,7 +151,8 @@ func (p Program) newMan(c *Console) *cobra.Command {
 
 // ConfigFlag adds the flag --config to a command and returns its value.
 func ConfigFlag(command *cobra.Command, c *Console) *string {
-	return command.Flags().String("config", c.Env("POOLD_CONFIG", "pools.yaml"), "the configuration `file` (env POOLD_CONFIG)")
+	return command.Flags().String("config", c.Env("POOLD_CONFIG", "pools.yaml"),
+		"the configuration `file` (env POOLD_CONFIG)")
 }
 
 // LogFlags adds the flags --log-format and --log-level. The returned function creates the logger, and the writer of its

@@ -29,7 +29,8 @@ func newSolve(c *Console) *cobra.Command {
 			continue
 		}
 		kind := f.Type.Kind()
-		flags = append(flags, field{name: strings.ReplaceAll(f.Key, "_", "-"), help: f.Doc, isBool: kind == reflect.Bool, required: f.Key == "type"})
+		flags = append(flags, field{name: strings.ReplaceAll(f.Key, "_", "-"), help: f.Doc, isBool: kind == reflect.Bool,
+			required: f.Key == "type"})
 		isText[f.Key] = kind == reflect.String || kind == reflect.Int64 // a duration
 	}
 	prepare := func(of *call) error {

@@ -100,11 +100,13 @@ func statusText(d *status.Document) string {
 		say(line)
 	}
 	providers := objects(d.Providers)
-	text.WriteString("\n" + table(providers, "PROVIDER=name", "state", "ORDERS=in_flight", "LIMIT=concurrency", "balance", "callbacks"))
+	text.WriteString("\n" + table(providers, "PROVIDER=name", "state", "ORDERS=in_flight", "LIMIT=concurrency", "balance",
+		"callbacks"))
 	var types []any // compares the providers
 	for i, p := range d.Providers {
 		if p.Reason != "" {
-			text.WriteString(summed(p.State, "reason", "since", "retry_at", "remedy")(p.Name, providers[i].(map[string]any)) + "\n")
+			text.WriteString(summed(p.State, "reason", "since", "retry_at", "remedy")(p.Name, providers[i].(map[string]any)) +
+				"\n")
 		}
 		for _, x := range objects(p.Types) {
 			x.(map[string]any)["provider"] = p.Name
@@ -145,7 +147,8 @@ func stateText(d *status.Document) string {
 			s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, priced(s.Spent)), s.Reason)
 	}
 	if s := d.Dedup; s != nil && s.Requests > 0 {
-		say("dedup", fmt.Sprintf("%d requests, %d saved (%v%%), %d missed, %d refused", s.Requests, s.Saved, s.SavedPct, s.Missed, s.Refused), s.Reason)
+		say("dedup", fmt.Sprintf("%d requests, %d saved (%v%%), %d missed, %d refused", s.Requests, s.Saved, s.SavedPct,
+			s.Missed, s.Refused), s.Reason)
 	}
 	return align(lines)
 }

@@ -58,14 +58,16 @@ func TestStatusOfSome(t *testing.T) {
 		for i := range document.Targets {
 			names = append(names, document.Targets[i].Name)
 		}
-		if err != nil || document.Version != "1.2.3" || !slices.Equal(names, c.names) || strings.Contains(printed, "\ntokens ") != c.all {
+		if err != nil || document.Version != "1.2.3" || !slices.Equal(names, c.names) ||
+			strings.Contains(printed, "\ntokens ") != c.all {
 			t.Errorf("%s: %v %v\n%s", args, err, names, printed)
 		}
 		if strings.ContainsFunc(printed, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 			t.Errorf("%q", printed)
 		}
 	}
-	if _, stdout, _ := d.run(t, "status", "--json"); stdout != someStatus || d.asked[len(d.asked)-1] != "GET /status.json" {
+	if _, stdout, _ := d.run(t, "status", "--json"); stdout != someStatus ||
+		d.asked[len(d.asked)-1] != "GET /status.json" {
 		t.Errorf("the document is not as it came: %s", stdout)
 	}
 }

@@ -26,18 +26,20 @@ var (
 	NotEntitled  = &Cause{wire.CodeUnknownKey, "this key lacks the scope token"}
 	TooFast      = &Cause{wire.CodeTurns, "this key's rate is used up"}
 	NotSupported = &Cause{wire.CodeNoMethod, "poold does not solve this type"}
-	NotAllowed   = &Cause{wire.CodeDomain, "no target of this key matches, and this key may buy nothing else for this page"}
-	BadID        = &Cause{wire.CodeIDFormat, "an id is a number"}
-	UnknownTask  = &Cause{wire.CodeUnknownTask, "this key has no such task, or the task is too old"}
-	NotReady     = &Cause{Code: wire.CodeNotReady}
-	Unsolvable   = &Cause{wire.CodeUnsolvable, "the solving service brought no token"}
-	Refused      = &Cause{wire.CodeBadParams, "the solving service rejects the parameters"}
-	NoSlot       = &Cause{wire.CodeNoSlot, "no token is ready and none can be bought now"} // also for too many callers or tasks
-	StoreDown    = &Cause{wire.CodeNoSlot, "the store cannot be used"}
-	Stopping     = &Cause{wire.CodeNoSlot, "the daemon is stopping"}
-	NotReported  = &Cause{wire.CodeNotRecorded, "this task has no token to report on"}
-	Duplicate    = &Cause{wire.CodeDuplicate, "this token was reported already, with another outcome or by another caller"}
-	NoAction     = &Cause{wire.CodeEmptyAction, "the call names no action"}
+	NotAllowed   = &Cause{wire.CodeDomain,
+		"no target of this key matches, and this key may buy nothing else for this page"}
+	BadID       = &Cause{wire.CodeIDFormat, "an id is a number"}
+	UnknownTask = &Cause{wire.CodeUnknownTask, "this key has no such task, or the task is too old"}
+	NotReady    = &Cause{Code: wire.CodeNotReady}
+	Unsolvable  = &Cause{wire.CodeUnsolvable, "the solving service brought no token"}
+	Refused     = &Cause{wire.CodeBadParams, "the solving service rejects the parameters"}
+	// also for too many callers or tasks
+	NoSlot      = &Cause{wire.CodeNoSlot, "no token is ready and none can be bought now"}
+	StoreDown   = &Cause{wire.CodeNoSlot, "the store cannot be used"}
+	Stopping    = &Cause{wire.CodeNoSlot, "the daemon is stopping"}
+	NotReported = &Cause{wire.CodeNotRecorded, "this task has no token to report on"}
+	Duplicate   = &Cause{wire.CodeDuplicate, "this token was reported already, with another outcome or by another caller"}
+	NoAction    = &Cause{wire.CodeEmptyAction, "the call names no action"}
 )
 
 // IsRefusal reports whether a repeated call would fail again until someone changes the call, the

@@ -191,6 +191,7 @@ func TestEqualChangesAreOneEvent(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
-		testkit.Equal(t, "kinds", one.kinds(t), "budget_used_up budget_used_up balance_low balance_ok balance_low budget_near budget_used_up")
+		testkit.Equal(t, "kinds", one.kinds(t),
+			"budget_used_up budget_used_up balance_low balance_ok balance_low budget_near budget_used_up")
 	})
 }

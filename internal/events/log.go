@@ -142,8 +142,9 @@ func (l *Log) add(ctx context.Context, e Event) error {
 	body, _ := json.Marshal(e) // of texts and a time: no error is possible
 	actor, _ := json.Marshal(e.Actor)
 	keys := []string{l.key(), l.db.Prefix + ":event:{events}:" + e.Topic}
-	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, mostEqual, Kept.Milliseconds(), max(remembered, e.Lasts).Milliseconds(),
-		`"kind":"`+string(e.Kind)+`","actor":`+string(actor), slices.Contains(allClears, e.Kind), e.Unless).Err()
+	return add.Run(ctx, l.db.Slow, keys, body, e.State, Newest, mostEqual, Kept.Milliseconds(),
+		max(remembered, e.Lasts).Milliseconds(), `"kind":"`+string(e.Kind)+`","actor":`+string(actor),
+		slices.Contains(allClears, e.Kind), e.Unless).Err()
 }
 
 func (l *Log) key() string { return l.db.Prefix + ":events:{events}" }

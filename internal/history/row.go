@@ -199,7 +199,8 @@ func (o *Order) Row() Row {
 		o.Price = 0
 	}
 	clean(&o.Target, &o.Owner, &o.Sitekey, &o.Pageurl, &o.Provider, &o.Task, &o.Code, &o.Choice)
-	r := Row{Kind: KindOrder, ID: o.ID, At: o.EndedAt.Time, Target: o.Target, Owner: o.Owner, Sitekey: o.Sitekey, Task: o.Task, Status: o.Status}
+	r := Row{Kind: KindOrder, ID: o.ID, At: o.EndedAt.Time, Target: o.Target, Owner: o.Owner, Sitekey: o.Sitekey,
+		Task: o.Task, Status: o.Status}
 	r.Text, _ = json.Marshal(o) // of texts, numbers and times: no error is possible
 	if o.Status == StatusPolling {
 		r.Kind, r.At = KindActive, o.SubmittedAt.Time

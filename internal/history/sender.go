@@ -188,8 +188,9 @@ func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
 
 // outcomes are the ends of orders. Others have no row: nothing was submitted.
 var outcomes = map[string]Outcome{
-	string(pool.Solved): Solved, pool.Expired: Discarded, string(pool.Failed): Failed, pool.Repeated: Failed, string(pool.Lost): Lost,
-	string(pool.Refused): Refused, string(pool.Hopeless): Refused, string(pool.Busy): Refused, string(pool.Fault): Refused,
+	string(pool.Solved): Solved, pool.Expired: Discarded, string(pool.Failed): Failed, pool.Repeated: Failed,
+	string(pool.Lost): Lost, string(pool.Refused): Refused, string(pool.Hopeless): Refused, string(pool.Busy): Refused,
+	string(pool.Fault): Refused,
 }
 
 // RowOf reads a row of the outbox.
@@ -230,9 +231,10 @@ func RowOf(r *pool.Row) (Row, error) {
 // OrderOf returns the order of a purchase in flight.
 func OrderOf(p *purchase.Purchase) Order {
 	return Order{
-		ID: p.Order, Target: p.Target, Owner: p.Owner, Type: p.Identity.Type, Sitekey: p.Identity.Site(), Pageurl: p.Identity.Pageurl,
-		Provider: p.Provider, Task: p.Task, Status: StatusPolling, Code: p.Code, PlacedAt: Time{p.Placed}, SubmittedAt: Time{p.Submitted},
-		SolvedAt: Time{p.Solved}, Polls: p.Polls, EndedBy: p.EndedBy, Price: Money(p.Price), Choice: p.Choice,
+		ID: p.Order, Target: p.Target, Owner: p.Owner, Type: p.Identity.Type, Sitekey: p.Identity.Site(),
+		Pageurl: p.Identity.Pageurl, Provider: p.Provider, Task: p.Task, Status: StatusPolling, Code: p.Code,
+		PlacedAt: Time{p.Placed}, SubmittedAt: Time{p.Submitted}, SolvedAt: Time{p.Solved}, Polls: p.Polls,
+		EndedBy: p.EndedBy, Price: Money(p.Price), Choice: p.Choice,
 	}
 }
 

@@ -41,7 +41,8 @@ type world struct {
 
 func inWorld(t *testing.T, do func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{Memory: historytest.NewMemory(time.Hour, time.Hour), t: t, dial: redistest.InBubble(t), want: history.Figures{}}
+		w := &world{Memory: historytest.NewMemory(time.Hour, time.Hour), t: t, dial: redistest.InBubble(t),
+			want: history.Figures{}}
 		w.pool = w.replica()
 		do(t, w)
 	})
@@ -89,8 +90,9 @@ func (w *world) sender(from history.Outbox) (s *history.Sender, stop func()) {
 func subject(i int, order string) purchase.Purchase {
 	types := captcha.Types()
 	p := purchase.Purchase{
-		Order: order, Target: fmt.Sprint("target-", i%7), Owner: "qa@example.com", Provider: "one", Code: "ERROR_" + order, Price: 3,
-		Identity: captcha.Identity{Type: types[i%len(types)], Sitekey: fmt.Sprint("site ", i), Pageurl: "https://example.com/"},
+		Order: order, Target: fmt.Sprint("target-", i%7), Owner: "qa@example.com", Provider: "one", Code: "ERROR_" + order,
+		Price: 3, Identity: captcha.Identity{Type: types[i%len(types)], Sitekey: fmt.Sprint("site ", i),
+			Pageurl: "https://example.com/"},
 	}
 	p.ID = p.Identity.ID()
 	return p
@@ -203,7 +205,8 @@ func TestRowsOfOrders(t *testing.T) {
 		testkit.NoError(t, err)
 		o := list[0]
 		got := fmt.Sprintf("%s %s %s %v %d", o.Status, o.Outcome, o.Code, !o.SolvedAt.IsZero(), o.Price)
-		if got != c.want || o.ID != "ORDER" || o.Target != p.Target || !o.PlacedAt.Equal(p.Placed) || o.EndedBy != "poll" || o.Polls != 2 {
+		if got != c.want || o.ID != "ORDER" || o.Target != p.Target || !o.PlacedAt.Equal(p.Placed) || o.EndedBy != "poll" ||
+			o.Polls != 2 {
 			t.Errorf("%s: %+v is %s, want %s", c.kind, o, got, c.want)
 		}
 		if c.kind != pool.Opened && (o.ElapsedMS != 8000 || !o.EndedAt.Equal(at) || !row.At.Equal(at) || len(row.Sums) != 2) {
@@ -224,7 +227,8 @@ func TestRowsOfHandouts(t *testing.T) {
 		{"waited", true, "bought solve 3"},
 		{"shared", true, "taken shared 0"}, {"missed", false, "missed  0"}, {"left", true, "missed  0"},
 		{"returned", false, "returned  0"},
-		{"accepted", false, "accepted  0"}, {"rejected", false, "rejected  0"}, {"stopped", false, "a hand-out cannot be \"stopped\""},
+		{"accepted", false, "accepted  0"}, {"rejected", false, "rejected  0"},
+		{"stopped", false, "a hand-out cannot be \"stopped\""},
 	} {
 		ask := history.Ask{Key: "ci", Target: "login", Image: "sha256:ab, 3 bytes", Buys: c.buys}
 		row, err := history.RowOf(&pool.Row{Stream: pool.Handouts, ID: "17-1", At: at, Kind: c.kind, Order: "ORDER",

@@ -117,7 +117,8 @@ func readPause(c *Context) (length time.Duration, reason string, err error) {
 		For    *string
 		Reason string
 	}
-	err = c.ReadObject(`the body must be empty, or one JSON object like {"for":"2h","reason":"..."}, each field optional`, &body)
+	err = c.ReadObject(`the body must be empty, or one JSON object like {"for":"2h","reason":"..."}, each field optional`,
+		&body)
 	if err != nil {
 		return 0, "", err
 	}

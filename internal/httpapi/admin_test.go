@@ -59,7 +59,8 @@ func TestPauseAndResumeShowAtOnce(t *testing.T) {
 	}
 	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
 	checkProblem(t, "paused in the file", a, 409, CodePausedInFile, "checkout")
-	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") || d.stock.countCalls("pause", "resume") != 6 {
+	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") ||
+		d.stock.countCalls("pause", "resume") != 6 {
 		t.Errorf("%s; the stock saw %q", s, d.stock.calls)
 	}
 	d.stock.redis.SetDown(true)
@@ -117,7 +118,8 @@ func TestReloadShowsAtOnce(t *testing.T) {
 	}
 	checkProblem(t, "an invalid file", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 422, CodeInvalidConfig, "",
 		`"problems":["pools.yaml:4: depth must be positive","pools.yaml:9: unknown key"]`)
-	d.ask(t, "GET", "/status.json", bearer(keyAll)).check(t, "what was wrong is not shown at once", 0, "pools.yaml:4: depth")
+	d.ask(t, "GET", "/status.json", bearer(keyAll)).check(t, "what was wrong is not shown at once", 0,
+		"pools.yaml:4: depth")
 	d.config.reload = func(context.Context) error { return errors.New("canary-cause") }
 	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, CodeInternal, "")
 }
@@ -146,14 +148,15 @@ func TestHealthAndReadiness(t *testing.T) {
 func TestPauseTakesLengthAndReason(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	send := func(body string) answer {
-		return d.send(t, "POST", "/pool/checkout/pause", strings.NewReader(body), bearer(keyAll), "Content-Type: application/json")
+		return d.send(t, "POST", "/pool/checkout/pause", strings.NewReader(body), bearer(keyAll),
+			"Content-Type: application/json")
 	}
 	for body, want := range map[string]string{
-		`{"for":"2"}`: `"for" must be`, `{"for":"0s"}`: `"for" must be`, `{"for":"721h"}`: `"for" must be`, `{"for":""}`: `"for" must be`,
-		`{"reason":"` + strings.Repeat("x", 201) + `"}`: "at most 200 characters",
-		`{"reason":"a\nb"}`:                             `"reason" must not hold U+000A: remove the line break, or the invisible character`,
-		`{"reason":"a\u202Eb"}`:                         `"reason" must not hold U+202E: remove the line break, or the invisible character`,
-		`{"until":"2h"}`:                                "the body must be", `{"for":7200}`: "the body must be",
+		`{"for":"2"}`: `"for" must be`, `{"for":"0s"}`: `"for" must be`, `{"for":"721h"}`: `"for" must be`,
+		`{"for":""}`: `"for" must be`, `{"reason":"` + strings.Repeat("x", 201) + `"}`: "at most 200 characters",
+		`{"reason":"a\nb"}`:     `"reason" must not hold U+000A: remove the line break, or the invisible character`,
+		`{"reason":"a\u202Eb"}`: `"reason" must not hold U+202E: remove the line break, or the invisible character`,
+		`{"until":"2h"}`:        "the body must be", `{"for":7200}`: "the body must be",
 		`[]`: "the body must be", `{}{}`: "the body must be",
 	} {
 		a := send(body)
@@ -170,7 +173,8 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 		return reason
 	}
 	for _, c := range []struct{ body, want string }{
-		{``, `^paused by all$`}, {`{}`, `^paused by all$`}, {`{"reason":"הדף משתנה \u200f!"}`, `^paused by all: הדף משתנה \x{200f}!$`},
+		{``, `^paused by all$`}, {`{}`, `^paused by all$`},
+		{`{"reason":"הדף משתנה \u200f!"}`, `^paused by all: הדף משתנה \x{200f}!$`},
 		{`{"reason":"the page <b>changes</b>"}`, `^paused by all: the page <b>changes</b>$`},
 		{`{"for":"720h","reason":"` + strings.Repeat("é", mostReason) + `"}`, `^paused by all until .*: é{200}$`},
 		{`{"for":"2h","reason":"release"}`, `^paused by all until \d{4}-\d\d-\d\d \d\d:\d\d UTC: release$`},
@@ -209,7 +213,8 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 	testkit.Equal(t, "lines about who probed", d.logged.Count(probed), 1)
 	testkit.Equal(t, "a probe that fails", d.ask(t, "POST", "/providers/other/probe", bearer(keyAll)).body,
 		`{"name":"other","state":"down","reason":"probing other: no answer","remedy":""}`+"\n")
-	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/unknown/probe", bearer(keyAll)), 404, CodeUnknownProvider, "")
+	checkProblem(t, "an unknown provider", d.ask(t, "POST", "/providers/unknown/probe", bearer(keyAll)), 404,
+		CodeUnknownProvider, "")
 	checkProblem(t, "without redis", d.ask(t, "POST", "/providers/away/probe", bearer(keyAll)), 503, CodeStoreDown, "")
 	for _, key := range []string{keyStatus, keyStaging} {
 		d.ask(t, "POST", "/providers/main/probe", bearer(key)).check(t, "another key", 403)

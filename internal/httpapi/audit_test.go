@@ -72,7 +72,8 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 
 	got := make(chan answer, 1)
 	go func() { got <- d.ask(t, "GET", "/pool/staging-signup/token", bearer(keyAll)) }() // which waits for a solve
-	testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.readStock(t, d.target("staging-signup")).Waiting == 1 })
+	testkit.Within(t, 20*time.Second, "it waits",
+		func() bool { return d.stock.readStock(t, d.target("staging-signup")).Waiting == 1 })
 	d.fill(t, "staging-signup", 1)
 	noted("for which its caller waited", history.Handout{
 		Key: "all", Action: history.Bought, Target: "staging-signup", Source: "solve", Price: history.MoneyUnknown,
@@ -109,9 +110,11 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 	}{
 		{fmt.Sprintf(guestBody, ""), pool.FromSolve, `{"Key":"all","Target":"/solve","Buys":true}`, nil},
 		{fmt.Sprintf(targetBody, "checkout"), pool.FromSolve, `{"Key":"all","Target":"checkout","Buys":true}`, nil},
-		{fmt.Sprintf(imageBody, ""), pool.FromSolve, `{"Key":"all","Target":"/solve","Image":"` + image + `","Buys":true}`, nil},
+		{fmt.Sprintf(imageBody, ""), pool.FromSolve, `{"Key":"all","Target":"/solve","Image":"` + image + `","Buys":true}`,
+			nil},
 		{fmt.Sprintf(imageBody, `,"dedup":"identity"`), solve.FromShared, `{"Key":"all","Target":"/solve","Image":"` + image +
-			`","Buys":true}`, &history.Handout{Key: "all", Action: history.Taken, Target: "/solve", Image: image, Source: "shared"}},
+			`","Buys":true}`, &history.Handout{Key: "all", Action: history.Taken, Target: "/solve", Image: image,
+			Source: "shared"}},
 		{fmt.Sprintf(guestBody, `,"dedup":"identity"`), pool.FromSolve, `{"Key":"all","Target":"/solve","Buys":true}`,
 			&history.Handout{Key: "all", Action: history.Bought, Target: "/solve", Source: "solve", Price: 400}},
 	} {
@@ -120,7 +123,8 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 		id := idIn(t, d.solve(t, c.body, bearer(keyAll)))
 		call := d.solver.last().Call
 		hash, _ := pool.Hash(call.ID)
-		testkit.Equal(t, "the id", id, d.idOf(t, "tok1", "key\x00all\x00")+"."+string(hash)+"."+id[strings.LastIndex(id, ".")+1:])
+		testkit.Equal(t, "the id", id, d.idOf(t, "tok1", "key\x00all\x00")+"."+string(hash)+"."+
+			id[strings.LastIndex(id, ".")+1:])
 		testkit.Equal(t, c.body, call.Row, c.row)
 		if c.want != nil { // it is noted after the answer has left
 			testkit.Within(t, 20*time.Second, "it is noted", func() bool { return len(d.noted(t)) > len(want) })

@@ -100,7 +100,8 @@ func (s *Server) refuseKey(c *Context, secret string) error {
 	detail := "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic"
 	if secret != "" {
 		if !s.allowWrongKey(c) {
-			return NewProblem(CodeRateLimited, "too many wrong keys came from this address; right keys are still accepted").RetryAfter(RetryWrong)
+			return NewProblem(CodeRateLimited,
+				"too many wrong keys came from this address; right keys are still accepted").RetryAfter(RetryWrong)
 		}
 		detail = "the configuration file has no such key: compare the key with server.keys in the file"
 	}
@@ -154,7 +155,8 @@ func refuseStrangers(r *http.Request) error {
 	// reload already refuses a file without keys. The check reads the address of the socket, because
 	// the caller chooses the Host header.
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); !ok || !local.IP.IsLoopback() {
-		return NewProblem(CodeForbidden, "without keys poold answers only callers on this machine; add a key to the configuration file")
+		return NewProblem(CodeForbidden,
+			"without keys poold answers only callers on this machine; add a key to the configuration file")
 	}
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -166,7 +168,8 @@ func refuseStrangers(r *http.Request) error {
 	}
 	for name := range r.Header {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
-			return NewProblem(CodeForbidden, "without keys poold answers no request through a proxy; add a key to the configuration file")
+			return NewProblem(CodeForbidden,
+				"without keys poold answers no request through a proxy; add a key to the configuration file")
 		}
 	}
 	return refuseForeignPages(r)

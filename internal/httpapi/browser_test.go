@@ -44,7 +44,8 @@ func TestBrowser(t *testing.T) {
 				testkit.NoError(t, err)
 				t.Cleanup(func() {
 					for _, trouble := range page.Troubles() {
-						if away := strings.HasPrefix(trouble, "network") || strings.Contains(trouble, "htmx:"); !away || name != "restart" {
+						if away := strings.HasPrefix(trouble, "network") || strings.Contains(trouble, "htmx:"); !away ||
+							name != "restart" {
 							t.Error(trouble)
 						}
 					}

@@ -34,7 +34,8 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 		order, secret, query     string // the fields that the buyer must get
 		oversized                bool   // the body is too large for a token, and is not read to its end
 	}{
-		{name: "query", method: "GET", path: "/callback/solver/o-1/s1?id=7&code=OK", order: "o-1", secret: "s1", query: "code=OK&id=7"},
+		{name: "query", method: "GET", path: "/callback/solver/o-1/s1?id=7&code=OK", order: "o-1", secret: "s1",
+			query: "code=OK&id=7"},
 		{name: "form", method: "POST", path: "/callback/solver/o-1/s1", body: "id=7&code=03AF", headers: []string{form},
 			order: "o-1", secret: "s1"},
 		{name: "JSON", method: "POST", path: "/callback/solver/o-1/s1?x=1", body: `{"taskId":7}`, headers: []string{isJSON},
@@ -43,11 +44,15 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 		{name: "a browser's, from elsewhere", method: "POST", path: "/callback/solver/o-1/s1", order: "o-1", secret: "s1",
 			headers: []string{"Host: poold.example.com", "Origin: https://evil.example", "Sec-Fetch-Site: cross-site",
 				"X-Forwarded-For: 192.0.2.1"}},
-		{name: "escapes", method: "GET", path: "/callback/sol%76er/o%2F1/s%2525%20+?%zz&id=7;8", order: "o/1", secret: "s%25 +"},
-		{name: "escapes that net/http takes away", method: "GET", path: "/callback/solver/a%20b/%C3%A4", order: "a b", secret: "ä"},
-		{name: "rubbish", method: "GET", path: "/callback/solver/%00%0A%ff/..%2f..%2f", order: "\x00\n\xff", secret: "../../"},
+		{name: "escapes", method: "GET", path: "/callback/sol%76er/o%2F1/s%2525%20+?%zz&id=7;8", order: "o/1",
+			secret: "s%25 +"},
+		{name: "escapes that net/http takes away", method: "GET", path: "/callback/solver/a%20b/%C3%A4", order: "a b",
+			secret: "ä"},
+		{name: "rubbish", method: "GET", path: "/callback/solver/%00%0A%ff/..%2f..%2f", order: "\x00\n\xff",
+			secret: "../../"},
 		{name: "a tail", method: "GET", path: "/callback/solver/o-1/s1/more/", order: "o-1", secret: "s1/more/"},
-		{name: "large", method: "POST", path: "/callback/solver/o-1/s1", body: strings.Repeat("x", 65536), order: "o-1", secret: "s1"},
+		{name: "large", method: "POST", path: "/callback/solver/o-1/s1", body: strings.Repeat("x", 65536), order: "o-1",
+			secret: "s1"},
 		{name: "too large", method: "POST", path: "/callback/solver/o-1/s1", body: strings.Repeat("x", 65537), order: "o-1",
 			secret: "s1", oversized: true},
 		{name: "long", method: "GET", path: "/callback/solver/" + strings.Repeat("o", 4000) + "/s1",
@@ -79,7 +84,8 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 		t.Errorf("HEAD: %d, %d callbacks", a.status, len(d.buyer.receivedCallbacks())-n)
 	}
 	d.Stopping()
-	if a := d.ask(t, "POST", "/callback/solver/o-1/s1"); a.status != 200 || !a.closing || len(d.buyer.receivedCallbacks()) != n+1 {
+	if a := d.ask(t, "POST", "/callback/solver/o-1/s1"); a.status != 200 || !a.closing ||
+		len(d.buyer.receivedCallbacks()) != n+1 {
 		t.Errorf("while stopping: %d, closing %v", a.status, a.closing)
 	}
 }
@@ -104,7 +110,8 @@ func TestCallbackIsRefusedOnlyIfNotKept(t *testing.T) {
 // on request.
 func TestDeadLettersAreListedAndReplayed(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	if a := d.ask(t, "GET", "/dead-letters", bearer(keyAll)); a.status != 200 || strings.TrimSpace(a.body) != `{"letters":[]}` {
+	if a := d.ask(t, "GET", "/dead-letters", bearer(keyAll)); a.status != 200 ||
+		strings.TrimSpace(a.body) != `{"letters":[]}` {
 		t.Errorf("none: %d %s", a.status, a.body)
 	}
 	d.buyer.letters = []spool.Summary{{Order: "o-1", Provider: "solver", Kind: "token"},

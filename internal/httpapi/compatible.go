@@ -42,7 +42,8 @@ func (s *Server) serveClient(read func(wire.Request) call) Handler {
 			return err
 		}
 		asked := read(wire.Request{
-			Method: r.Method, Path: strings.TrimSuffix(r.URL.Path, "/"), ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
+			Method: r.Method, Path: strings.TrimSuffix(r.URL.Path, "/"), ContentType: r.Header.Get("Content-Type"),
+			RawQuery: r.URL.RawQuery, Body: body,
 		})
 		if asked.Form.CORS && len(c.Access.Callers) > 0 {
 			// Any web page may read the reply, because browsers add no credentials to this call: the page
@@ -145,7 +146,8 @@ func (s *Server) submit(c *Context, o wire.Order) (number string, err error) {
 }
 
 func (s *Server) poll(c *Context, id string) (compat.Result, error) {
-	return s.Tasks.Poll(c.Ctx(), id, c.Caller.StableName, func(t compat.Task) (compat.Terms, error) { return s.pollTerms(c, t) })
+	return s.Tasks.Poll(c.Ctx(), id, c.Caller.StableName,
+		func(t compat.Task) (compat.Terms, error) { return s.pollTerms(c, t) })
 }
 
 func (s *Server) report(c *Context, id string, good bool) error {

@@ -77,7 +77,8 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 		t.Fatalf("the id is %q", id)
 	}
 	res := "/res.php?key=" + keyAll
-	testkit.Equal(t, "another caller", d.callLegacy(t, "/res.php?action=get&key="+keyStaging+"&id="+id), "ERROR_WRONG_CAPTCHA_ID")
+	testkit.Equal(t, "another caller", d.callLegacy(t, "/res.php?action=get&key="+keyStaging+"&id="+id),
+		"ERROR_WRONG_CAPTCHA_ID")
 	token, ok := strings.CutPrefix(d.callLegacy(t, res+"&action=get&id="+id), "OK|")
 	if !ok || !strings.HasPrefix(token, tokenValue) {
 		t.Fatalf("%q", token)
@@ -87,7 +88,8 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 	eachCase(t, "legacy.txt", func(path, want string) {
 		testkit.Equal(t, path, d.callLegacy(t, named.Replace(path)), named.Replace(want))
 	})
-	testkit.Equal(t, "a thousand ids", d.callLegacy(t, res+"&action=get&ids=1"+strings.Repeat(",1", 999)), "ERROR_BAD_PARAMETERS")
+	testkit.Equal(t, "a thousand ids", d.callLegacy(t, res+"&action=get&ids=1"+strings.Repeat(",1", 999)),
+		"ERROR_BAD_PARAMETERS")
 	testkit.Equal(t, "the report again", d.callLegacy(t, res+"&action=reportgood&id="+id), "OK_REPORT_RECORDED")
 	testkit.Equal(t, "another report", d.callLegacy(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
 	form := d.send(t, "POST", "/in.php",
@@ -96,7 +98,8 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 		t.Errorf("a form: %d %s", form.status, form.body)
 	}
 	for kind, body := range map[string]string{isForm: "%", "Content-Type: application/json": "no object", "Content-Type: multipart/form-data": "x"} {
-		if a := d.send(t, "POST", "/in.php", strings.NewReader(body), kind); a.status != 200 || a.body != "ERROR_BAD_PARAMETERS" {
+		if a := d.send(t, "POST", "/in.php", strings.NewReader(body), kind); a.status != 200 ||
+			a.body != "ERROR_BAD_PARAMETERS" {
 			t.Errorf("%s: %d %s", kind, a.status, a.body)
 		}
 	}
@@ -108,7 +111,8 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 // A client of CapSolver wants the id of its task as text, also in each reply to a poll.
 func TestTasksClientWithTextIDs(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	id := d.callTasks(t, "/createTask", strings.Replace(tasksSubmit(keyAll, "checkout", ""), "Proxyless", "ProxyLess", 1))["taskId"]
+	id := d.callTasks(t, "/createTask",
+		strings.Replace(tasksSubmit(keyAll, "checkout", ""), "Proxyless", "ProxyLess", 1))["taskId"]
 	poll := func() map[string]any {
 		return d.callTasks(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%q}`, keyAll, id))
 	}
@@ -156,7 +160,8 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 		got := d.callTasks(t, route, text)
 		testkit.Equal(t, call, fmt.Sprint(got["errorCode"], " ", got["errorId"]), want)
 	})
-	if got := d.callTasks(t, "/getBalance", `{"clientKey":"`+keyAll+`"}`); got["balance"] != 20.0 || got["errorId"] != 0.0 {
+	if got := d.callTasks(t, "/getBalance", `{"clientKey":"`+keyAll+`"}`); got["balance"] != 20.0 ||
+		got["errorId"] != 0.0 {
 		t.Errorf("the balance: %v", got)
 	}
 }
@@ -172,7 +177,8 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 		return d.ask(t, "GET", "/res.php?action=getbalance&key="+key, headers...).body
 	}
 	for key, want := range map[string]string{
-		keyAll: "20", "": "ERROR_WRONG_USER_KEY", keyStatus: "ERROR_KEY_DOES_NOT_EXIST", "canary-key-wrong": "ERROR_KEY_DOES_NOT_EXIST",
+		keyAll: "20", "": "ERROR_WRONG_USER_KEY", keyStatus: "ERROR_KEY_DOES_NOT_EXIST",
+		"canary-key-wrong": "ERROR_KEY_DOES_NOT_EXIST",
 	} {
 		testkit.Equal(t, key, balance(key, bearer(keyAll), basic(keyAll)), want)
 	}
@@ -256,7 +262,8 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	testkit.Equal(t, "without a budget",
 		guest(keyAll, "&proxy=u:canary-query@h:1&proxytype=SOCKS5"), "ERROR_NO_SLOT_AVAILABLE")
 	asked := d.orders.last()
-	if id := asked.Identity; id.Proxy.Reveal() != "u:canary-query@h:1" || id.ProxyType != "socks5" || asked.ID != pool.Guest(id.ID()) ||
+	if id := asked.Identity; id.Proxy.Reveal() != "u:canary-query@h:1" || id.ProxyType != "socks5" ||
+		asked.ID != pool.Guest(id.ID()) ||
 		asked.Target != purchase.GuestTarget {
 		t.Errorf("%+v", asked)
 	}
@@ -273,7 +280,8 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 		for _, file := range files {
 			form += "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.gif\"\r\n\r\n" + file + "\r\n"
 		}
-		return d.send(t, "POST", "/in.php", strings.NewReader(form+"--b--\r\n"), "Content-Type: multipart/form-data; boundary=b").body
+		return d.send(t, "POST", "/in.php", strings.NewReader(form+"--b--\r\n"),
+			"Content-Type: multipart/form-data; boundary=b").body
 	}
 	testkit.Equal(t, "an upload", upload("GIF89a-upload"), "ERROR_NO_SLOT_AVAILABLE")
 	testkit.Equal(t, "its picture", string(d.orders.last().Image), "GIF89a-upload")
@@ -291,7 +299,8 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 func TestClientsMayAddASlash(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	for _, path := range []string{"/getTaskResult/", "/in.php/"} {
-		response, err := http.Post("http://"+d.addr+path, "application/json", strings.NewReader(`{"clientKey":"no","key":"no"}`))
+		response, err := http.Post("http://"+d.addr+path, "application/json",
+			strings.NewReader(`{"clientKey":"no","key":"no"}`))
 		testkit.NoError(t, err)
 		_ = response.Body.Close()
 		testkit.Equal(t, path, response.StatusCode, http.StatusOK)

@@ -141,7 +141,8 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	d.orders, d.solver.stock = &fakeOrders{pool: d.stock}, d.stock
 	d.ids = tokenid.New(d.stock.db, "{captcha}:secret")
 	d.solver.Service = solve.New(solve.Config{
-		Pool: d.stock.Pool, Buyer: &solve.Buyer{Orderer: d.orders, Pool: d.stock.Pool, Log: log}, Refiller: d.orders, Log: log,
+		Pool: d.stock.Pool, Buyer: &solve.Buyer{Orderer: d.orders, Pool: d.stock.Pool, Log: log}, Refiller: d.orders,
+		Log: log,
 	})
 	tasks := compat.New(d.stock.Pool, d.solver.Service, log)
 	t.Cleanup(d.orders.tells.Wait)
@@ -190,7 +191,8 @@ func (d *daemon) handle(t *testing.T, method, path, body string, headers ...stri
 	response := recorder.Result()
 	response.Request = request
 	testkit.NoError(t, openapitest.Check(response, recorder.Body.Bytes()))
-	return answer{asked: method + " " + path, status: recorder.Code, header: recorder.Header(), body: recorder.Body.String()}
+	return answer{asked: method + " " + path, status: recorder.Code, header: recorder.Header(),
+		body: recorder.Body.String()}
 }
 
 // start serves a daemon until the test ends. The function wrap can replace the connections inside

@@ -113,7 +113,8 @@ func (s *Server) Deliver(c *Context, t *Handout) error {
 	}
 	a := tokenAnswer{
 		ID: t.ID, Type: t.Kind, Token: token.Value, Solution: t.Solution, Source: token.Source, Provider: token.Provider,
-		SolvedAt: history.Time{Time: token.Born}, ExpiresAt: history.Time{Time: token.Dies}, TTL: token.TTL.Milliseconds(), Extra: token.Extra.Members(),
+		SolvedAt: history.Time{Time: token.Born}, ExpiresAt: history.Time{Time: token.Dies}, TTL: token.TTL.Milliseconds(),
+		Extra: token.Extra.Members(),
 	}
 	a.UserAgent = a.Extra["userAgent"]
 	delete(a.Extra, "userAgent")

@@ -264,7 +264,8 @@ func (w *watchedStock) landText(t testing.TB, o *pool.Order, value string, age t
 func (w *watchedStock) end(t testing.TB, o *pool.Order, e pool.End) {
 	t.Helper()
 	how, err := repeated(func() (string, error) { how, _, err := w.End(t.Context(), o, &e); return how, err })
-	if err != nil || how == pool.Other || how == pool.Repeated { // pool.Gone means that an earlier attempt has ended the order
+	// pool.Gone means that an earlier attempt has ended the order
+	if err != nil || how == pool.Other || how == pool.Repeated {
 		t.Fatalf("ending %s: %v, %v", o.Name, how, err)
 	}
 }

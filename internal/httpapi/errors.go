@@ -39,10 +39,13 @@ var plainProblems = []struct {
 	code   Code
 	detail string
 }{
-	{pool.ErrConflict, CodeConflict, "this Idempotency-Key was used for another request, for example with another min_ttl; send a new one"},
-	{ErrUnknownToken, CodeUnknownToken, "this caller got no such token here, or it expired too long ago; a token of POST /solve is reported at /solve/ID/report"},
+	{pool.ErrConflict, CodeConflict,
+		"this Idempotency-Key was used for another request, for example with another min_ttl; send a new one"},
+	{ErrUnknownToken, CodeUnknownToken,
+		"this caller got no such token here, or it expired too long ago; a token of POST /solve is reported at /solve/ID/report"},
 	{ErrReported, CodeReported, "this token was reported already, with another outcome or by another caller; the first report counts"},
-	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"}, // the buyer has logged the cause
+	// the buyer has logged the cause
+	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"},
 	{purchase.ErrUnknownProvider, CodeUnknownProvider, "the configuration file has no provider of this name"},
 	{pool.ErrClosed, CodeShuttingDown, "the daemon is stopping"},
 	{errNoHistory, CodeNoHistory, "no history is kept: the configuration file has `history: {backend: none}`"},
@@ -60,7 +63,8 @@ func (s *Server) respondError(err error, inner echo.Context) {
 	}
 	p := s.explain(c, err)
 	if p.Cause != nil {
-		s.Log.ErrorContext(c.Ctx(), "request failed", slog.String("request_id", c.RequestID()), slog.String("route", c.Path()), slog.Any("err", p.Cause))
+		s.Log.ErrorContext(c.Ctx(), "request failed", slog.String("request_id", c.RequestID()),
+			slog.String("route", c.Path()), slog.Any("err", p.Cause))
 	}
 	if c.Target != nil {
 		p.Target = c.Target.Name
@@ -157,7 +161,8 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	note := refill.StatusOf(c.Target, &counts)
 	retry := Jitter(cmp.Or(note.Lead, unknownLead))
 	if e.Full {
-		detail := fmt.Sprintf("%d callers wait, the most for depth %d; raise depth", CallFor(c.Target).MostTickets, c.Target.Depth)
+		detail := fmt.Sprintf("%d callers wait, the most for depth %d; raise depth", CallFor(c.Target).MostTickets,
+			c.Target.Depth)
 		return NewProblem(CodePoolEmpty, detail).RetryAfter(retry)
 	}
 	out, until, _ := s.Status.Outage(c.Ctx())
@@ -179,7 +184,8 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	detail := fmt.Sprintf("no token is ready (orders in flight: %d, pending callers: %d); ?wait=%.0fs waits for one",
 		counts.Orders, counts.Waiting, maxWait.Seconds())
 	if counts.Fresh > 0 {
-		detail = fmt.Sprintf("ready tokens: %d, but earlier callers wait for them, or none has the min_ttl; ", counts.Fresh) + detail
+		detail = fmt.Sprintf("ready tokens: %d, but earlier callers wait for them, or none has the min_ttl; ",
+			counts.Fresh) + detail
 	}
 	if cause.Reason != "" {
 		detail = cause.Reason + "; " + detail
@@ -205,32 +211,36 @@ func define(code Code, status int, title string) Code {
 
 // These are the codes of all problems.
 var (
-	CodeBadRequest      = define("bad_request", http.StatusBadRequest, "The request is malformed")
-	CodeUnauthorized    = define("unauthorized", http.StatusUnauthorized, "A key is needed")
-	CodeForbidden       = define("forbidden", http.StatusForbidden, "This caller may not do that")
-	CodeUnknownTarget   = define("unknown_target", http.StatusNotFound, "There is no such target")
-	CodeUnknownToken    = define("unknown_token", http.StatusNotFound, "There is no such token")
-	CodeUnknownOrder    = define("unknown_order", http.StatusNotFound, "There is no such order")
-	CodeNoHistory       = define("no_history", http.StatusNotFound, "No history is kept")
-	CodeNoAudit         = define("no_audit", http.StatusNotFound, "No audit is kept")
-	CodeNotFound        = define("not_found", http.StatusNotFound, "There is no such page")
-	CodeMethod          = define("method_not_allowed", http.StatusMethodNotAllowed, "The method is not allowed here")
-	CodeConflict        = define("idempotency_conflict", http.StatusConflict, "The Idempotency-Key was used for another request")
-	CodeReported        = define("already_reported", http.StatusConflict, "The token was reported before")
-	CodePausedInFile    = define("paused_in_file", http.StatusConflict, "The target is paused in the configuration file")
-	CodeTooLarge        = define("too_large", http.StatusRequestEntityTooLarge, "The body is too large")
-	CodeMisdirected     = define("misdirected_request", http.StatusMisdirectedRequest, "The Host is not this machine")
-	CodeInvalidConfig   = define("invalid_config", http.StatusUnprocessableEntity, "The configuration file is not valid")
-	CodeRateLimited     = define("rate_limited", http.StatusTooManyRequests, "Too many requests")
-	CodeInternal        = define("internal", http.StatusInternalServerError, "poold has an internal error")
-	CodePoolEmpty       = define("pool_empty", http.StatusServiceUnavailable, "No token is ready")
-	CodePaused          = define("paused", http.StatusServiceUnavailable, "No token is ready and buying is paused")
-	CodeBudget          = define("budget_exhausted", http.StatusServiceUnavailable, "No token is available, because a budget is used up")
-	CodeProviderDown    = define("provider_down", http.StatusServiceUnavailable, "No token is ready and no provider is available")
-	CodeStoreDown       = define("store_down", http.StatusServiceUnavailable, "The store cannot be used")
-	CodeShuttingDown    = define("shutting_down", http.StatusServiceUnavailable, "The daemon is stopping")
-	CodeOverloaded      = define("overloaded", http.StatusServiceUnavailable, "Too many large bodies are in flight")
-	CodeSolveRefused    = define("solve_refused", http.StatusUnprocessableEntity, "The solving service refuses the request")
+	CodeBadRequest    = define("bad_request", http.StatusBadRequest, "The request is malformed")
+	CodeUnauthorized  = define("unauthorized", http.StatusUnauthorized, "A key is needed")
+	CodeForbidden     = define("forbidden", http.StatusForbidden, "This caller may not do that")
+	CodeUnknownTarget = define("unknown_target", http.StatusNotFound, "There is no such target")
+	CodeUnknownToken  = define("unknown_token", http.StatusNotFound, "There is no such token")
+	CodeUnknownOrder  = define("unknown_order", http.StatusNotFound, "There is no such order")
+	CodeNoHistory     = define("no_history", http.StatusNotFound, "No history is kept")
+	CodeNoAudit       = define("no_audit", http.StatusNotFound, "No audit is kept")
+	CodeNotFound      = define("not_found", http.StatusNotFound, "There is no such page")
+	CodeMethod        = define("method_not_allowed", http.StatusMethodNotAllowed, "The method is not allowed here")
+	CodeConflict      = define("idempotency_conflict", http.StatusConflict,
+		"The Idempotency-Key was used for another request")
+	CodeReported      = define("already_reported", http.StatusConflict, "The token was reported before")
+	CodePausedInFile  = define("paused_in_file", http.StatusConflict, "The target is paused in the configuration file")
+	CodeTooLarge      = define("too_large", http.StatusRequestEntityTooLarge, "The body is too large")
+	CodeMisdirected   = define("misdirected_request", http.StatusMisdirectedRequest, "The Host is not this machine")
+	CodeInvalidConfig = define("invalid_config", http.StatusUnprocessableEntity, "The configuration file is not valid")
+	CodeRateLimited   = define("rate_limited", http.StatusTooManyRequests, "Too many requests")
+	CodeInternal      = define("internal", http.StatusInternalServerError, "poold has an internal error")
+	CodePoolEmpty     = define("pool_empty", http.StatusServiceUnavailable, "No token is ready")
+	CodePaused        = define("paused", http.StatusServiceUnavailable, "No token is ready and buying is paused")
+	CodeBudget        = define("budget_exhausted", http.StatusServiceUnavailable,
+		"No token is available, because a budget is used up")
+	CodeProviderDown = define("provider_down", http.StatusServiceUnavailable,
+		"No token is ready and no provider is available")
+	CodeStoreDown    = define("store_down", http.StatusServiceUnavailable, "The store cannot be used")
+	CodeShuttingDown = define("shutting_down", http.StatusServiceUnavailable, "The daemon is stopping")
+	CodeOverloaded   = define("overloaded", http.StatusServiceUnavailable, "Too many large bodies are in flight")
+	CodeSolveRefused = define("solve_refused", http.StatusUnprocessableEntity,
+		"The solving service refuses the request")
 	CodeUnknownProvider = define("unknown_provider", http.StatusNotFound, "There is no such provider")
 	CodeSolveFailed     = define("solve_failed", http.StatusBadGateway, "The solving service brought no token")
 	CodeSolveTimeout    = define("solve_timeout", http.StatusGatewayTimeout, "No token came in time")

@@ -63,7 +63,8 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 		}
 	}
 	d.stock.failCalls("take", &pool.RateError{})
-	d.ask(t, "GET", "/pool/staging-login/token").check(t, "whose rate", 429, "the rate of the target staging-login is used up")
+	d.ask(t, "GET", "/pool/staging-login/token").check(t, "whose rate", 429,
+		"the rate of the target staging-login is used up")
 	d.stock.failCalls("take", empty)
 	d.stock.looked = &pool.Counts{Orders: 2, Waiting: 1}
 	const text = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=60s waits for one"
@@ -109,7 +110,8 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		return purchase.Status{Name: "solver",
 			State: provider.State{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
 	}
-	busy := purchase.Status{Name: "other", State: provider.State{Kind: provider.StateBusy, Until: time.Now().Add(time.Hour)}}
+	busy := purchase.Status{Name: "other",
+		State: provider.State{Kind: provider.StateBusy, Until: time.Now().Add(time.Hour)}}
 	for _, c := range []struct {
 		name      string
 		refilling refill.Status
@@ -136,7 +138,8 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 			providers: []purchase.Status{paused("no money", time.Hour)}, code: CodeBudget, detail: "the hour is full", retry: 1},
 		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget},
 			providers: []purchase.Status{busy}, code: CodePaused, retry: 1},
-		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: CodePoolEmpty, retry: 1},
+		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: CodePoolEmpty,
+			retry: 1},
 		{name: "no provider at all", code: CodeProviderDown, retry: 1},
 		{name: "paused by an operator", paused: "paused by nightly until noon: the page changes", code: CodePaused,
 			detail: "paused by nightly until noon", retry: 3500},

@@ -104,7 +104,8 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	conn := dial(t, d.addr)
 	write(t, conn, requestLine+"\r\n")
-	testkit.Within(t, 20*time.Second, "it waits", func() bool { return d.stock.readStock(t, d.target("staging-login")).Waiting == 1 })
+	testkit.Within(t, 20*time.Second, "it waits",
+		func() bool { return d.stock.readStock(t, d.target("staging-login")).Waiting == 1 })
 	testkit.NoError(t, conn.CloseWrite())
 	if got, err := io.ReadAll(conn); len(got) > 0 {
 		t.Errorf("read %q, %v", got, err)
@@ -183,7 +184,8 @@ func TestTokenReturnsIfNoByteWasSent(t *testing.T) {
 			if got, _ := io.ReadAll(conn); len(got) > c.room { // net/http resets an unfinished answer
 				t.Errorf("read %d bytes", len(got))
 			}
-			testkit.Within(t, 20*time.Second, "the request is over", func() bool { return strings.Contains(d.logged.String(), `"route"`) })
+			testkit.Within(t, 20*time.Second, "the request is over",
+				func() bool { return strings.Contains(d.logged.String(), `"route"`) })
 			d.checkGivenBack(t, 1, c.back)
 			want := []history.Action{history.Taken, history.Returned}[:1+c.back]
 			var got []history.Action

@@ -81,8 +81,9 @@ func (s *Server) historyActive(c *Context) error {
 func (s *Server) historyKey(c *Context) error {
 	q := history.Query{By: history.ByKey, Value: c.Param("name")}
 	if !keyName.MatchString(q.Value) {
-		return NewProblem(CodeBadRequest, "a key's name is 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit; "+
-			history.Keyless+" stands for calls without a key")
+		return NewProblem(CodeBadRequest,
+			"a key's name is 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit; "+
+				history.Keyless+" stands for calls without a key")
 	}
 	if err := readPageQuery(c, &q); err != nil {
 		return err

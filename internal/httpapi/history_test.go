@@ -191,7 +191,8 @@ func TestDayHasFiguresByTypeAndTarget(t *testing.T) {
 	d.writeRecords(t, all...)
 	// A limited key gets no figures by type, because these would include other targets.
 	d.golden(t, "day.txt", [][2]string{
-		{keyAll, "day/2026-01-02"}, {keyStaging, "day/2026-01-02"}, {keyStaging, "day/2026-01-03"}, {keyStatus, "day/2026-01-04"},
+		{keyAll, "day/2026-01-02"}, {keyStaging, "day/2026-01-02"}, {keyStaging, "day/2026-01-03"},
+		{keyStatus, "day/2026-01-04"},
 	})
 }
 
@@ -228,7 +229,8 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 		{keyStaging, "orders?status=solved&target=staging-login", "0"},
 		{keyStaging, "orders?status=solved&target=checkout", ""}, {keyStaging, "orders?status=solved&target=%2Fsolve", ""},
 		{keyAll, "orders?status=solved&target=staging-gone", "2"}, {keyAll, "orders?status=solved&target=%2Fsolve", "3"},
-		{keyAll, "orders?status=solved&target=no-such", ""}, {keyAll, "orders?status=solved&owner=qa%40example.com", "4 3 2 1 0"},
+		{keyAll, "orders?status=solved&target=no-such", ""},
+		{keyAll, "orders?status=solved&owner=qa%40example.com", "4 3 2 1 0"},
 		{keyAll, "orders?status=solved&owner=x", ""},
 	} {
 		a := d.ask(t, "GET", "/history/"+c.path, bearer(c.key))
@@ -277,7 +279,8 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	r, formula := solvedRecord(1, "checkout", 0), solvedRecord(2, "checkout", 0)
 	r.Owner, r.Code = "Quality, \"Assurance\"\r\nBerlin", "-1"
-	formula.Sitekey, formula.Owner, formula.Code, formula.Task, formula.Pageurl = "=cmd|' /C calc'!A0", "+1", "@x", "\tx", "\rx"
+	formula.Sitekey, formula.Owner, formula.Code, formula.Task, formula.Pageurl = "=cmd|' /C calc'!A0", "+1", "@x", "\tx",
+		"\rx"
 	d.writeRecords(t, r, formula)
 	d.buyer.underWay = []purchase.OrderInFlight{underWay(7, "", "-k", pool.Bought, day)}
 	has := func(rows [][]string, names []string, want map[string]string) {
@@ -292,10 +295,11 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	_, rows := d.csvRows(t, "/history/order/"+r.ID)
 	has(rows, keysOf(t, history.Order{}), map[string]string{
 		"id": r.ID, "target": "checkout", "owner": "Quality, \"Assurance\"\nBerlin", "type": "recaptcha_v2", "sitekey": "6Le",
-		"pageurl": "https://checkout.example.com/", "provider": "solver", "task": "t-1", "status": "solved", "outcome": "solved",
-		"code": "'-1", "placed_at": "2026-01-02T03:03:45.678Z", "submitted_at": "2026-01-02T03:03:47.428Z",
-		"solved_at": "2026-01-02T03:04:00.678Z", "ended_at": "2026-01-02T03:04:05.678Z", "elapsed_ms": "18250", "polls": "3",
-		"ended_by": "poll", "price": "0.00299", "choice": "cheapest",
+		"pageurl": "https://checkout.example.com/", "provider": "solver", "task": "t-1", "status": "solved",
+		"outcome": "solved", "code": "'-1", "placed_at": "2026-01-02T03:03:45.678Z",
+		"submitted_at": "2026-01-02T03:03:47.428Z", "solved_at": "2026-01-02T03:04:00.678Z",
+		"ended_at": "2026-01-02T03:04:05.678Z", "elapsed_ms": "18250", "polls": "3", "ended_by": "poll", "price": "0.00299",
+		"choice": "cheapest",
 	})
 	_, rows = d.csvRows(t, "/history/site/"+url.PathEscape(formula.Sitekey))
 	has(rows, keysOf(t, history.Order{}), map[string]string{
@@ -311,9 +315,11 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 		!reflect.DeepEqual(rows[1:], [][]string{
 			{"2026-01-02", "recaptcha_v2", "", "", "2", "2", "0", "0", "0", "0", "36500", "0.00598", "0"},
 			{"2026-01-02", "", "checkout", "'+1", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0"},
-			{"2026-01-02", "", "checkout", "Quality, \"Assurance\"\nBerlin", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0"},
+			{"2026-01-02", "", "checkout", "Quality, \"Assurance\"\nBerlin", "1", "1", "0", "0", "0", "0", "18250", "0.00299",
+				"0"},
 		}) {
 		t.Errorf("%q", rows)
 	}
-	d.ask(t, "GET", "/history/active", "Accept: text/csv;q=0.5, application/json").check(t, "JSON is preferred", 200, `{"records":`)
+	d.ask(t, "GET", "/history/active", "Accept: text/csv;q=0.5, application/json").check(t, "JSON is preferred", 200,
+		`{"records":`)
 }

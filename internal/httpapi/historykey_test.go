@@ -48,7 +48,8 @@ func TestUsageByKeyAddsDays(t *testing.T) {
 	d.golden(t, "keys.txt", [][2]string{
 		{"", "usage?by=key&from=2025-12-30&to=2026-01-03"}, {"", "usage?by=key&per=day&from=2025-12-30&to=2026-01-03"},
 	})
-	if got := decodeAnswer[UsageBy[KeyUsageLine]](t, d.ask(t, "GET", "/history/usage?by=key")); got.Lines == nil || len(got.Lines) > 0 {
+	if got := decodeAnswer[UsageBy[KeyUsageLine]](t, d.ask(t, "GET", "/history/usage?by=key")); got.Lines == nil ||
+		len(got.Lines) > 0 {
 		t.Errorf("of the last days: %+v", got)
 	}
 	d.history.days = nil

@@ -85,7 +85,8 @@ func TestUsageDaysAreKeptAndFew(t *testing.T) {
 		{"&from=2025-10-02", 365 * 24 * time.Hour, "", "",
 			"span 1 to 92 UTC days, none before 2025-01-03, and from must not be after today: the history keeps 8760 hours"},
 		// a part of this day is no longer kept
-		{"&from=2025-12-26", week, "", "", none + "2025-12-27, and from must not be after today: the history keeps 168 hours"},
+		{"&from=2025-12-26", week, "", "", none +
+			"2025-12-27, and from must not be after today: the history keeps 168 hours"},
 		{"&to=2025-12-27", week, "", "", none + "2025-12-27"},
 		{"&from=2026-01-03", week, "", "", "from must not be after today"},
 	} {

@@ -39,7 +39,8 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 		code   Code
 		detail string
 	}{
-		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, CodeStoreDown, "the store does not answer: no answer in time"},
+		{fmt.Errorf("%w: no answer in time", history.ErrDown), 503, CodeStoreDown,
+			"the store does not answer: no answer in time"},
 		{errors.New("canary-cause"), 500, CodeInternal, "an unexpected error; the daemon's log has the cause"},
 	} {
 		d.history.down = c.err
@@ -56,14 +57,16 @@ func TestUnreachableHistoryIsNamed(t *testing.T) {
 		d.ask(t, "GET", "/history/active").check(t, "orders in flight", 200)
 	}
 	d.buyer.unlisted = redisdb.ErrDown
-	checkProblem(t, "active without redis", d.ask(t, "GET", "/history/active"), 503, CodeStoreDown, "", "redis does not answer")
+	checkProblem(t, "active without redis", d.ask(t, "GET", "/history/active"), 503, CodeStoreDown, "",
+		"redis does not answer")
 }
 
 // TestDisabledHistoryNamesTheSetting: without a store the response names the setting. Orders in
 // flight are still listed, and malformed queries are still refused.
 func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 	const noHistory = `{"type":"urn:poold:problem:no_history"`
-	const noAudit, bad, empty = `{"type":"urn:poold:problem:no_audit"`, `{"type":"urn:poold:problem:bad_request"`, `{"records":[]}`
+	const noAudit, bad, empty = `{"type":"urn:poold:problem:no_audit"`, `{"type":"urn:poold:problem:bad_request"`,
+		`{"records":[]}`
 	const says, saysAudit = "no history is kept: the configuration file has `history: {backend: none}`",
 		"no audit is kept: the configuration file has `history: {audit: 0s}`"
 	for _, c := range []struct {

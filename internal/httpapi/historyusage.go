@@ -43,7 +43,8 @@ func (s *Server) historyUsage(c *Context) error {
 	scope, keep, source := history.ScopeTarget, set.Keep, "history (history.keep)"
 	if by == byKey {
 		if c.Caller.Targets != nil {
-			return NewProblem(CodeForbidden, "the figures by key cover all targets, and this key is limited to some; use by=target")
+			return NewProblem(CodeForbidden,
+				"the figures by key cover all targets, and this key is limited to some; use by=target")
 		}
 		if !s.Audit {
 			return errNoAudit
@@ -72,7 +73,8 @@ func (s *Server) historyUsage(c *Context) error {
 
 // respondUsage adds up the figures of some days by line, and writes the lines.
 func respondUsage[Line any](
-	s *Server, c *Context, by string, first, last time.Time, line func(usageOf, history.Figures) Line, lineOf func(*history.Sum) (usageOf, bool),
+	s *Server, c *Context, by string, first, last time.Time, line func(usageOf, history.Figures) Line,
+	lineOf func(*history.Sum) (usageOf, bool),
 ) error {
 	sums := map[usageOf]history.Figures{}
 	err := readHistory(c, func(ctx context.Context) error {
@@ -99,7 +101,8 @@ func respondUsage[Line any](
 		By: by, First: first.Format(time.DateOnly), Last: last.Format(time.DateOnly), Lines: []Line{},
 	}
 	for _, of := range slices.SortedFunc(maps.Keys(sums), func(a, b usageOf) int {
-		return cmp.Or(strings.Compare(a.date, b.date), strings.Compare(a.name, b.name), strings.Compare(a.kind, b.kind), strings.Compare(a.owner, b.owner))
+		return cmp.Or(strings.Compare(a.date, b.date), strings.Compare(a.name, b.name), strings.Compare(a.kind, b.kind),
+			strings.Compare(a.owner, b.owner))
 	}) {
 		answer.Lines = append(answer.Lines, line(of, sums[of]))
 	}
@@ -108,8 +111,8 @@ func respondUsage[Line any](
 
 func keyUsage(of usageOf, f history.Figures) KeyUsageLine {
 	return KeyUsageLine{
-		Date: of.date, Key: of.name, HandedOut: f["taken"] + f["bought"], Returned: f["returned"], Missed: f["missed"], Accepted: f["accepted"],
-		Rejected: f["rejected"], Bought: f["bought"], Spent: f.Spent(), Unpriced: f["unpriced"],
+		Date: of.date, Key: of.name, HandedOut: f["taken"] + f["bought"], Returned: f["returned"], Missed: f["missed"],
+		Accepted: f["accepted"], Rejected: f["rejected"], Bought: f["bought"], Spent: f.Spent(), Unpriced: f["unpriced"],
 	}
 }
 

@@ -36,7 +36,8 @@ type Metrics struct {
 
 // NewMetrics returns the metrics with their registry. The texts become
 // labels of poold_build_info. The functions return the numbers of connections and of dropped log lines.
-func NewMetrics(version, commit, replica string, connections func() listener.Counts, droppedLines func() int64) *Metrics {
+func NewMetrics(version, commit, replica string, connections func() listener.Counts,
+	droppedLines func() int64) *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	in := promauto.With(registry)
@@ -44,23 +45,29 @@ func NewMetrics(version, commit, replica string, connections func() listener.Cou
 		return in.NewCounterVec(prometheus.CounterOpts{Namespace: "poold", Name: name, Help: help}, labels)
 	}
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return in.NewHistogramVec(prometheus.HistogramOpts{Namespace: "poold", Name: name, Help: help, Buckets: buckets}, labels)
+		return in.NewHistogramVec(prometheus.HistogramOpts{Namespace: "poold", Name: name, Help: help, Buckets: buckets},
+			labels)
 	}
 	m := &Metrics{
 		registry: registry,
 		age: histogram("token_age_seconds", "Age of a token when this replica handed it out.",
 			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300}),
-		wait: histogram("token_wait_seconds", "Time from a request to its token, at this replica; includes requests whose token was ready.",
+		wait: histogram("token_wait_seconds",
+			"Time from a request to its token, at this replica; includes requests whose token was ready.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60}),
-		reportAge: histogram("token_report_age_seconds", "Age of a token when its caller reported the result to this replica.",
+		reportAge: histogram("token_report_age_seconds",
+			"Age of a token when its caller reported the result to this replica.",
 			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300, 600}, "outcome"),
 		solves: counter("solves_total", "Orders that ended at this replica, by outcome.", "provider", "outcome"),
-		solveDuration: histogram("solve_duration_seconds", "Time from the submit of an order to its token, for solved orders.",
+		solveDuration: histogram("solve_duration_seconds",
+			"Time from the submit of an order to its token, for solved orders.",
 			[]float64{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300}, "provider"),
-		providerCalls: counter("provider_requests_total", "Calls from this replica to a provider, by outcome.", "provider", "action", "outcome"),
-		passedOn:      counter("provider_reports_total", "Reports for a provider at this replica, by outcome.", "provider", "outcome"),
-		callbacks:     counter("callbacks_total", "Callbacks that came in at this replica, by outcome.", "outcome"),
-		letters:       counter("dead_letters_total", "Dead letters that ended at this replica, by outcome.", "outcome"),
+		providerCalls: counter("provider_requests_total", "Calls from this replica to a provider, by outcome.", "provider",
+			"action", "outcome"),
+		passedOn: counter("provider_reports_total", "Reports for a provider at this replica, by outcome.", "provider",
+			"outcome"),
+		callbacks: counter("callbacks_total", "Callbacks that came in at this replica, by outcome.", "outcome"),
+		letters:   counter("dead_letters_total", "Dead letters that ended at this replica, by outcome.", "outcome"),
 		requests: counter("http_requests_total",
 			"Requests answered by this replica; code 499 counts callers that hung up or did not read in time.", "code"),
 		keyRequests: counter("key_requests_total",
@@ -68,12 +75,14 @@ func NewMetrics(version, commit, replica string, connections func() listener.Cou
 	}
 	in.NewGauge(prometheus.GaugeOpts{
 		Name: "poold_build_info", Help: "The running build; always 1.",
-		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "replica": replica, "goversion": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "replica": replica,
+			"goversion": runtime.Version()},
 	}).Set(1)
 	in.NewGaugeFunc(prometheus.GaugeOpts{Name: "poold_connections", Help: "Open connections to this replica."},
 		func() float64 { return float64(connections().Open) })
 	in.NewCounterFunc(prometheus.CounterOpts{
-		Name: "poold_connections_refused_total", Help: "Connections beyond server.connections, which this replica closed at once.",
+		Name: "poold_connections_refused_total",
+		Help: "Connections beyond server.connections, which this replica closed at once.",
 	}, func() float64 { return float64(connections().Refused) })
 	in.NewCounterFunc(prometheus.CounterOpts{
 		Name: "poold_log_lines_dropped_total", Help: "Log lines of this replica that the reader of stderr was too slow for.",
@@ -106,7 +115,8 @@ const mostScrapes = 4
 func (m *Metrics) scraper(from *status.Collector) http.Handler {
 	state := prometheus.NewRegistry()
 	state.MustRegister(from)
-	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, state}, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes})
+	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, state},
+		promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes})
 }
 
 // solved is the outcome of an order that brought a token.

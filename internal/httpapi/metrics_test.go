@@ -61,7 +61,8 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 		a.check(t, "a line", 200, line)
 	}
 	testkit.Equal(t, "states of three targets", strings.Count(a.body, "\npoold_target_state{"), 3)
-	a.check(t, "the build", 200, "poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines", "process_open_fds")
+	a.check(t, "the build", 200, "poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines",
+		"process_open_fds")
 	for _, part := range []string{"canary", `poold_pool_waste_credit{target="checkout"`, `poold_target_hit_rate_objective{target="checkout"`, `poold_budget_used{target="checkout"`, `poold_budget_used{target="staging-signup",window="hour"}`} {
 		if strings.Contains(a.body, part) {
 			t.Errorf("shows %s: a token, a key, or what a target does not have", part)

@@ -97,12 +97,13 @@ func (s *Server) logRequest(c *Context, v middleware.RequestLoggerValues) {
 	if !s.Log.Enabled(c.Ctx(), level) {
 		return
 	}
-	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete, http.MethodOptions}, v.Method) {
+	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete, http.MethodOptions},
+		v.Method) {
 		v.Method = "other"
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", c.RequestID()), slog.String("method", v.Method), slog.String("route", v.RoutePath), slog.Int("status", v.Status),
-		slog.Duration("took", v.Latency), slog.Int64("bytes", v.ResponseSize),
+		slog.String("request_id", c.RequestID()), slog.String("method", v.Method), slog.String("route", v.RoutePath),
+		slog.Int("status", v.Status), slog.Duration("took", v.Latency), slog.Int64("bytes", v.ResponseSize),
 	}
 	if c.Code != "" {
 		attrs = append(attrs, slog.String("code", string(c.Code)))

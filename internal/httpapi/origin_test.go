@@ -23,7 +23,8 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 			{"img src", "GET", take, []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image",
 				"Referer: https://evil.example/"}},
 			{"img src of an old browser", "GET", take, []string{"Referer: https://evil.example/page"}},
-			{"img src from another port of this machine", "GET", take, []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Dest: image"}},
+			{"img src from another port of this machine", "GET", take,
+				[]string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Dest: image"}},
 			{"img src from another port, of an old browser", "GET", take, []string{"Referer: http://127.0.0.1:1/page"}},
 			{"form POST text/plain", "POST", take,
 				[]string{"Origin: https://evil.example", "Content-Type: text/plain", "Sec-Fetch-Site: cross-site"}},
@@ -55,7 +56,8 @@ func TestNamesOfOtherHostsAreMisdirected(t *testing.T) {
 		"evil.example:8080", "evil.localhost", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0:8080",
 		"[::]:8080", "192.168.1.2", "127.1", "2130706433", ":80", "localhost.", "0177.0.0.1", "[::ffff:192.0.2.1]",
 	} {
-		checkProblem(t, host, d.ask(t, "GET", "/status", "Host: "+host, "Sec-Fetch-Site: same-origin"), 421, CodeMisdirected, "")
+		checkProblem(t, host, d.ask(t, "GET", "/status", "Host: "+host, "Sec-Fetch-Site: same-origin"), 421, CodeMisdirected,
+			"")
 	}
 	for _, header := range []string{"Forwarded: for=192.0.2.1", "X-Forwarded-Proto: ", "x-forwarded-host: poold.example.com"} {
 		checkProblem(t, header, d.ask(t, "GET", "/status", header), 403, CodeForbidden, "")

@@ -109,7 +109,8 @@ func TestPageIsForItsKey(t *testing.T) {
 		}
 	}
 	a := d.ask(t, "GET", "/status?tab=money&csv=1", asBrowser, basic(keyAll))
-	testkit.Equal(t, "the name of the file", a.header.Get("Content-Disposition"), `attachment; filename="poold-spend-by-owner.csv"`)
+	testkit.Equal(t, "the name of the file", a.header.Get("Content-Disposition"),
+		`attachment; filename="poold-spend-by-owner.csv"`)
 	a.check(t, "the spend as CSV", 200, "of-checkout")
 }
 
@@ -145,5 +146,6 @@ func TestFormsOfThePage(t *testing.T) {
 	a := d.send(t, "POST", "/status/act", strings.NewReader("act=reload"), asBrowser, form, basic(keyAll),
 		"Origin: https://evil.example")
 	testkit.Equal(t, "a form of another site", a.status, 403)
-	d.ask(t, "GET", "/status?done=flush", asBrowser, basic(keyAll)).check(t, "the result", 200, "The ready tokens were discarded.")
+	d.ask(t, "GET", "/status?done=flush", asBrowser, basic(keyAll)).check(t, "the result", 200,
+		"The ready tokens were discarded.")
 }

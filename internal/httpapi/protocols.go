@@ -114,7 +114,8 @@ func readTasks(sent wire.Request) call {
 func taskSolved(got *compat.Result) wire.TasksAnswer {
 	token := &got.Token
 	return wire.TasksAnswer{
-		Status: "ready", Solution: wire.Solved(got.Type, token.Value, captcha.Named(got.Type, token.Value), token.Extra.Members()),
+		Status: "ready", Solution: wire.Solved(got.Type, token.Value, captcha.Named(got.Type, token.Value),
+			token.Extra.Members()),
 		Cost: legacyPrice, CreateTime: got.Made.Add(time.Second - 1).Unix(), EndTime: token.Born.Unix(), SolveCount: 1,
 	}
 }

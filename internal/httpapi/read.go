@@ -83,11 +83,12 @@ func duration(name string, maximum time.Duration, into *time.Duration) Param {
 
 // whole returns a parameter that is a whole number from 1 to the given maximum.
 func whole(name string, maximum int, into *int) Param {
-	return Param{Name: name, Want: fmt.Sprintf("must be a whole number from 1 to %d", maximum), Set: func(text string) (ok bool) {
-		n, err := strconv.Atoi(text)
-		*into = n
-		return err == nil && 1 <= n && n <= maximum && strconv.Itoa(n) == text
-	}}
+	return Param{Name: name, Want: fmt.Sprintf("must be a whole number from 1 to %d", maximum),
+		Set: func(text string) (ok bool) {
+			n, err := strconv.Atoi(text)
+			*into = n
+			return err == nil && 1 <= n && n <= maximum && strconv.Itoa(n) == text
+		}}
 }
 
 // moment returns a parameter that is a day or a time.
@@ -107,7 +108,8 @@ func moment(name string, into *time.Time) Param {
 
 // oneOf returns a parameter that is one of the given texts.
 func oneOf(name, want string, into *string, allowed ...string) Param {
-	return Param{Name: name, Want: want, Set: func(text string) bool { *into = text; return slices.Contains(allowed, text) }}
+	return Param{Name: name, Want: want,
+		Set: func(text string) bool { *into = text; return slices.Contains(allowed, text) }}
 }
 
 func readDay(text string) (time.Time, bool) {

@@ -73,7 +73,8 @@ func (s *Server) causeOf(c *Context, err error) *compat.Cause {
 func (s *Server) logRefusal(c *Context, cause *compat.Cause) {
 	if cause.IsRefusal() && c.Caller != nil && s.refusals(logKey(c, cause.Error())) {
 		s.Log.WarnContext(c.Ctx(), "client's call refused; correct the call, the key or the target",
-			slog.String("key", c.Caller.Name), slog.String("route", c.Path()), slog.String("code", cause.Code), slog.String("err", cause.Why))
+			slog.String("key", c.Caller.Name), slog.String("route", c.Path()), slog.String("code", cause.Code),
+			slog.String("err", cause.Why))
 	}
 }
 
@@ -99,5 +100,6 @@ func noTarget(c *Context, id captcha.Identity, why string) error {
 			field = strings.TrimPrefix(v.Type().Field(i).Tag.Get("yaml"), ",inline")
 		}
 	}
-	return &compat.Cause{Code: wire.CodeDomain, Why: "no target of this key matches (first difference: " + field + "); " + why}
+	return &compat.Cause{Code: wire.CodeDomain, Why: "no target of this key matches (first difference: " + field + "); " +
+		why}
 }

@@ -100,9 +100,11 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 	}
 	const good = `{"outcome":"accepted"}`
 	for _, kind := range []string{"Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded", "X: y"} {
-		checkProblem(t, kind, d.send(t, "POST", reportPath, strings.NewReader(good), kind), 400, CodeBadRequest, "staging-login")
+		checkProblem(t, kind, d.send(t, "POST", reportPath, strings.NewReader(good), kind), 400, CodeBadRequest,
+			"staging-login")
 	}
-	checkProblem(t, "too long", d.report(t, reportPath, good+strings.Repeat(" ", MaxBody)), 413, CodeTooLarge, "staging-login")
+	checkProblem(t, "too long", d.report(t, reportPath, good+strings.Repeat(" ", MaxBody)), 413, CodeTooLarge,
+		"staging-login")
 	testkit.Equal(t, "counted", d.stock.countCalls("report"), 0)
 	d.stock.failCalls("report", fmt.Errorf("x: %w", pool.ErrDown))
 	checkProblem(t, "without redis", d.report(t, reportPath, good), 503, CodeStoreDown, "staging-login")
@@ -130,8 +132,9 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 func TestReportsAboutUnknownTokensAreRefused(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Server.Keys = append(set.Server.Keys, targets.Key{
-		Name: "limited", SHA256: sha256.Sum256([]byte("canary-limited")), Scopes: []targets.Scope{targets.ScopeSolve, targets.ScopeToken},
-		Targets: []string{"staging-login"}, Rate: targets.Rate{},
+		Name: "limited", SHA256: sha256.Sum256([]byte("canary-limited")),
+		Scopes: []targets.Scope{targets.ScopeSolve, targets.ScopeToken}, Targets: []string{"staging-login"},
+		Rate: targets.Rate{},
 	})
 	d := start(t, set, nil, nil)
 	login := d.target("staging-login")
@@ -141,7 +144,8 @@ func TestReportsAboutUnknownTokensAreRefused(t *testing.T) {
 	checkProblem(t, "another target's",
 		d.report(t, "/solve/a.b."+string(d.target("checkout").ID)+".turnstile/report", `{"outcome":"rejected"}`,
 			bearer("canary-limited")), 403, CodeForbidden, "")
-	checkProblem(t, "invented", d.report(t, invented(1), `{"outcome":"rejected"}`, bearer(keyAll)), 404, CodeUnknownToken, "")
+	checkProblem(t, "invented", d.report(t, invented(1), `{"outcome":"rejected"}`, bearer(keyAll)), 404, CodeUnknownToken,
+		"")
 	d.stock.landToken(t, d.stock.order(t, login), time.Second)
 	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
 	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).check(t, "a known token", 204)

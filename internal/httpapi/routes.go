@@ -45,7 +45,8 @@ func (s *Server) routes() []route {
 	profile := serve(http.DefaultServeMux) // package net/http/pprof adds the profiles
 	table := []route{
 		{methods: either, path: "/pool/:target/token", scope: targets.ScopeToken, handle: s.take},
-		{methods: posting, path: "/pool/:target/token/:id/report", scope: targets.ScopeToken, handle: s.ReceiveReport, body: true},
+		{methods: posting, path: "/pool/:target/token/:id/report", scope: targets.ScopeToken, handle: s.ReceiveReport,
+			body: true},
 		{methods: posting, path: "/solve", scope: targets.ScopeSolve, handle: s.solve, body: true},
 		{methods: posting, path: "/solve/:id/report", scope: targets.ScopeSolve, handle: s.ReceiveSolveReport, body: true},
 		{methods: []string{http.MethodDelete}, path: "/pool/:target/tokens", scope: targets.ScopeAdmin, handle: s.flush},
@@ -60,7 +61,8 @@ func (s *Server) routes() []route {
 		{methods: reading, path: "/status.svg", handle: pageFile},
 		{methods: reading, path: "/htmx.js", handle: pageFile},
 		{methods: reading, path: "/openapi.yaml", handle: describe},
-		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, handle: serve(s.Metrics.scraper(s.Status)), whole: true},
+		{methods: reading, path: "/metrics", scope: targets.ScopeStatus, handle: serve(s.Metrics.scraper(s.Status)),
+			whole: true},
 		{methods: posting, path: "/providers/:provider/probe", scope: targets.ScopeAdmin, handle: s.probe, whole: true},
 		{methods: posting, path: "/-/reload", scope: targets.ScopeAdmin, handle: s.reload, whole: true},
 		{methods: reading, path: "/dead-letters", scope: targets.ScopeAdmin, handle: s.deadLetters, whole: true},

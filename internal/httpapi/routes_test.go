@@ -25,14 +25,15 @@ func (d *daemon) askRoute(t *testing.T, rt *route, method, target string, header
 var (
 	probes  = []string{"/callback/:provider/:order/:secret", "/healthz", "/readyz"}
 	files   = []string{"/", "/openapi.yaml", "/status.css", "/status.svg", "/htmx.js"}
-	clients = []string{"/in.php", "/res.php", "/createTask", "/getTaskResult", "/getBalance", "/reportCorrect", "/reportIncorrect",
-		"/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectHcaptcha", "/reportIncorrectImageCaptcha",
-		"/reportIncorrectTokenCaptcha"}
+	clients = []string{"/in.php", "/res.php", "/createTask", "/getTaskResult", "/getBalance", "/reportCorrect",
+		"/reportIncorrect", "/reportCorrectRecaptcha", "/reportIncorrectRecaptcha", "/reportIncorrectHcaptcha",
+		"/reportIncorrectImageCaptcha", "/reportIncorrectTokenCaptcha"}
 	byScope = map[targets.Scope][]string{
 		targets.ScopeToken: {"/pool/:target/token", "/pool/:target/token/:id/report"},
 		targets.ScopeSolve: {"/solve", "/solve/:id/report"},
 		targets.ScopeStatus: {"/pool/:target", "/status", "/status.json", "/metrics", "/events",
-			"/history/site/:sitekey", "/history/day/:date", "/history/orders", "/history/active", "/history/order/:id", "/history/usage"},
+			"/history/site/:sitekey", "/history/day/:date", "/history/orders", "/history/active", "/history/order/:id",
+			"/history/usage"},
 		targets.ScopeAdmin: {
 			"/pool/:target/tokens", "/pool/:target/pause", "/pool/:target/resume", "/-/reload", "/dead-letters",
 			"/dead-letters/replay", "/debug/pprof/", "/debug/pprof/:profile", "/providers/:provider/probe", "/history/key/:name",
@@ -56,7 +57,8 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 		all = append(all, rt.path)
 	}
 	but := func(others ...[]string) []string {
-		return slices.DeleteFunc(slices.Clone(all), func(path string) bool { return slices.Contains(slices.Concat(others...), path) })
+		return slices.DeleteFunc(slices.Clone(all),
+			func(path string) bool { return slices.Contains(slices.Concat(others...), path) })
 	}
 	public := slices.Concat(probes, files, clients)
 	type request struct {
@@ -72,8 +74,9 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 		"another Host":              {"checkout", []string{"Host: poold.example.com"}, map[int][]string{421: but(probes)}},
 		"another Origin":            {"checkout", []string{evil}, map[int][]string{403: but(probes)}},
 		"a page of another site":    {"checkout", []string{cross}, map[int][]string{403: but(probes)}},
-		"a link in another site":    {"checkout", []string{"Referer: https://evil.example/"}, map[int][]string{403: but(probes)}},
-		"a proxy":                   {"checkout", []string{"X-Forwarded-For: 192.0.2.1"}, map[int][]string{403: but(probes)}},
+		"a link in another site": {"checkout", []string{"Referer: https://evil.example/"},
+			map[int][]string{403: but(probes)}},
+		"a proxy": {"checkout", []string{"X-Forwarded-For: 192.0.2.1"}, map[int][]string{403: but(probes)}},
 	}
 	unknown := map[int][]string{401: but(public)}
 	keyed := map[string]request{
@@ -88,18 +91,22 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 		"a Basic":                  {"checkout", []string{basic(keyAll)}, nil},
 		"a Basic behind a proxy": {"checkout",
 			[]string{basic(keyAll), "Host: poold.example.com", "X-Forwarded-For: 192.0.2.1"}, nil},
-		"a Basic of another Origin":     {"checkout", []string{basic(keyAll), evil}, map[int][]string{403: changes}},
-		"a Basic of another site":       {"checkout", []string{basic(keyAll), cross}, map[int][]string{403: changes}},
-		"a limited key, its target":     {"staging-login", []string{bearer(keyStaging)}, map[int][]string{403: ofAll}},
-		"a limited key, another target": {"checkout", []string{bearer(keyStaging)}, map[int][]string{403: append(ofTarget, ofAll...)}},
+		"a Basic of another Origin": {"checkout", []string{basic(keyAll), evil}, map[int][]string{403: changes}},
+		"a Basic of another site":   {"checkout", []string{basic(keyAll), cross}, map[int][]string{403: changes}},
+		"a limited key, its target": {"staging-login", []string{bearer(keyStaging)}, map[int][]string{403: ofAll}},
+		"a limited key, another target": {"checkout", []string{bearer(keyStaging)},
+			map[int][]string{403: append(ofTarget, ofAll...)}},
 	}
 	keys := allKeys()
 	for scope, paths := range byScope {
 		name := "canary-key-" + string(scope)
-		keys = append(keys, targets.Key{Name: string(scope), SHA256: sha256.Sum256([]byte(name)), Scopes: []targets.Scope{scope}})
-		keyed["only the scope "+string(scope)] = request{"checkout", []string{bearer(name)}, map[int][]string{403: but(public, paths)}}
+		keys = append(keys, targets.Key{Name: string(scope), SHA256: sha256.Sum256([]byte(name)),
+			Scopes: []targets.Scope{scope}})
+		keyed["only the scope "+string(scope)] = request{"checkout", []string{bearer(name)},
+			map[int][]string{403: but(public, paths)}}
 	}
-	keys = append(keys, targets.Key{Name: "empty", SHA256: sha256.Sum256(nil), Scopes: keys[0].Scopes}) // "" is no key all the same
+	// "" is no key all the same
+	keys = append(keys, targets.Key{Name: "empty", SHA256: sha256.Sum256(nil), Scopes: keys[0].Scopes})
 	for kind, set := range map[string]*targets.Set{"keyless": sampleSet(), "keyed": sampleSet(keys...)} {
 		d := start(t, set, nil, nil)
 		for name, c := range map[string]map[string]request{"keyless": keyless, "keyed": keyed}[kind] {

@@ -94,7 +94,8 @@ func TestServerLimitsSlowClients(t *testing.T) {
 	}
 	conn := dial(t, d.addr)
 	// The server may close the connection before it has read the whole request.
-	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 32<<10)+"\r\n\r\n")
+	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 32<<10)+
+		"\r\n\r\n")
 	if got, _ := io.ReadAll(conn); len(got) > 0 && !strings.HasPrefix(string(got), "HTTP/1.1 431 ") {
 		t.Errorf("32 KiB of headers: %s", got)
 	}
@@ -145,7 +146,8 @@ func TestPanicAfterTheAnswerBeganEndsTheConnection(t *testing.T) {
 // wrong key, without any text that the client chose freely.
 func TestLogHasOneLinePerRequest(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.ask(t, "GET", "/pool/staging-login/token?min_ttl=canary-query&canary-query=1", bearer(keyAll), "X-Canary: canary-query")
+	d.ask(t, "GET", "/pool/staging-login/token?min_ttl=canary-query&canary-query=1", bearer(keyAll),
+		"X-Canary: canary-query")
 	d.ask(t, "GET", "/pool/canary-query/token", bearer(keyAll))
 	d.ask(t, "GET", "/canary-query", bearer(keyAll))
 	d.ask(t, "GET", "/pool/checkout/token", bearer("canary-key-unknown"))
@@ -195,7 +197,8 @@ func TestLongWaitLeavesTimeForTheAnswer(t *testing.T) {
 				}
 				began := time.Now()
 				w := &timedWriter{httptest.NewRecorder(), began.Add(WriteLimit)}
-				d.handler.ServeHTTP(w, d.request(t, c.method, c.path, strings.NewReader(c.body), bearer(keyAll), isJSON, "Accept: text/html"))
+				d.handler.ServeHTTP(w, d.request(t, c.method, c.path, strings.NewReader(c.body), bearer(keyAll), isJSON,
+					"Accept: text/html"))
 				if took, left := time.Since(began), time.Until(w.deadline); took < late || left <= 0 || left > WriteLimit {
 					t.Errorf("%d after %s, with %s left: %s", w.Code, took, left, w.Body)
 				}

@@ -38,7 +38,8 @@ type Pool interface {
 	Cancel(c *pool.Call)
 	// Shared notes who shared a token.
 	Shared(ctx context.Context, t *pool.Token, row string) error
-	Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce, row string) (pool.Outcome, pool.Sale, error)
+	Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
+		row string) (pool.Outcome, pool.Sale, error)
 	Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error
 	// Resume also lets an identity whose orders fail place its next order at once; then tried is true.
 	Resume(ctx context.Context, id captcha.ID) (tried bool, err error)

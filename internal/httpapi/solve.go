@@ -36,8 +36,8 @@ func (s *Server) solve(c *Context) error {
 	}
 	kind := asked.Identity.Type
 	out := Handout{
-		Token: &token, Call: request.Call, Kind: kind, Solution: captcha.Named(kind, token.Value), Shared: request.Share != nil,
-		ID: SolveID(signer.ID(token.Order, c.Caller.StableName), asked.Identity),
+		Token: &token, Call: request.Call, Kind: kind, Solution: captcha.Named(kind, token.Value),
+		Shared: request.Share != nil, ID: SolveID(signer.ID(token.Order, c.Caller.StableName), asked.Identity),
 	}
 	// A reload may have removed the key or some of its rights.
 	if err = s.recheck(c); err == nil {

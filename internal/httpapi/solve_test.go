@@ -107,8 +107,10 @@ func TestSolveRequestsReachOndemand(t *testing.T) {
 	r := d.solver.last()
 	id := captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: "https://guests.example.com/a"}
 	c := r.Call
-	if c.ID != pool.Guest(id.ID()) || c.Wait != 9*time.Second || c.MostTickets != solve.MostWaiting || c.Margin != 50*time.Second ||
-		c.Name == "" || c.Fingerprint == "" || r.Share != nil || r.Out != nil || r.Rate != (pool.Rate{Count: 3, Per: time.Second}) {
+	if c.ID != pool.Guest(id.ID()) || c.Wait != 9*time.Second || c.MostTickets != solve.MostWaiting ||
+		c.Margin != 50*time.Second ||
+		c.Name == "" || c.Fingerprint == "" || r.Share != nil || r.Out != nil ||
+		r.Rate != (pool.Rate{Count: 3, Per: time.Second}) {
 		t.Errorf("call %+v, rate %v", c, r.Rate)
 	}
 	if g := r.Guest; g == nil || g.Identity != id || g.ID != c.ID || g.Depth != 0 || g.Target != "/solve" ||
@@ -127,10 +129,12 @@ func TestSolveRequestsReachOndemand(t *testing.T) {
 	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
 	if r := d.solver.last(); r.Guest != nil || r.Call.ID != d.target("staging-login").ID || r.Call.Wait != 2*time.Minute ||
 		r.Call.Margin != 40*time.Second ||
-		r.Call.MostTickets != solve.MostWaiting || r.Call.Fingerprint != "" || r.Out == nil { // more than in a take of this target
+		// more than in a take of this target
+		r.Call.MostTickets != solve.MostWaiting || r.Call.Fingerprint != "" || r.Out == nil {
 		t.Errorf("of a target: %+v", r)
 	}
-	testkit.Equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body, "canary-token")
+	testkit.Equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body,
+		"canary-token")
 }
 
 // idOf returns the id of an order's token for a caller.
@@ -155,8 +159,9 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, CodeForbidden, "limited"},
 		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, CodeForbidden, "scope solve"},
 		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, CodeBadRequest, "canary: unknown"},
-		"a misspelt dedup":     {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, CodeBadRequest, "dedup: must be"},
-		"no JSON":              {"type=turnstile", keyAll, 400, CodeBadRequest, "not JSON"},
+		"a misspelt dedup": {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, CodeBadRequest,
+			"dedup: must be"},
+		"no JSON": {"type=turnstile", keyAll, 400, CodeBadRequest, "not JSON"},
 		"a large picture": {
 			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400,
 			CodeBadRequest, "1 MiB",
@@ -189,7 +194,8 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 		"rate":    {&pool.RateError{RetryAfter: 3 * time.Second}, 429, CodeRateLimited, "3"},
 		"budget": {&pool.FailedError{Obstacle: pool.ReasonBudget, Reason: "used up",
 			Until: time.Now().Add(40 * time.Second)}, 503, CodeBudget, "40"},
-		"outage":   {&pool.FailedError{Obstacle: pool.ReasonBrake, Reason: "ERROR_ZERO_BALANCE"}, 503, CodeProviderDown, "any"},
+		"outage": {&pool.FailedError{Obstacle: pool.ReasonBrake, Reason: "ERROR_ZERO_BALANCE"}, 503, CodeProviderDown,
+			"any"},
 		"away":     {pool.ErrDown, 503, CodeStoreDown, "any"},
 		"stopping": {pool.ErrClosed, 503, CodeShuttingDown, "any"},
 		"conflict": {pool.ErrConflict, 409, CodeConflict, ""},
@@ -206,7 +212,8 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 	d.solver.err = &pool.RateError{}
 	d.solve(t, fmt.Sprintf(guestBody, "")).check(t, "whose rate", 429, "the rate of on-demand solves is used up")
 	d.solver.err = &pool.EmptyError{}
-	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, CodeSolveTimeout, "checkout")
+	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, CodeSolveTimeout,
+		"checkout")
 }
 
 // TestSolveAfterAReloadChecksRights: a caller that lost its rights in a reload during its wait gets
@@ -225,7 +232,8 @@ func TestSolveAfterAReloadChecksRights(t *testing.T) {
 		{"", "Idempotency-Key: x", 1},
 	} {
 		d.config.set.Store(solvingSet(t, allKeys()...))
-		checkProblem(t, c.more+c.header, d.solve(t, fmt.Sprintf(guestBody, c.more), bearer(keyAll), c.header), 403, CodeForbidden, "")
+		checkProblem(t, c.more+c.header, d.solve(t, fmt.Sprintf(guestBody, c.more), bearer(keyAll), c.header), 403,
+			CodeForbidden, "")
 		testkit.Equal(t, "tokens that went back", d.stock.countCalls("return"), c.returns)
 	}
 }

@@ -67,7 +67,8 @@ func (s *Server) showPage(c *Context) error {
 	query := page.ReadQuery(c.QueryParams())
 	if c.QueryParams().Has("csv") {
 		if table := s.askAPI(c, http.MethodGet, usagePath(query), "text/csv", nil); table.code == http.StatusOK {
-			c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="poold-spend-by-`+query.Get("by")+`.csv"`)
+			c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="poold-spend-by-`+query.Get("by")+
+				`.csv"`)
 			return c.Blob(http.StatusOK, table.header.Get(echo.HeaderContentType), table.Bytes())
 		}
 	}

@@ -44,7 +44,8 @@ func (s *Server) take(c *Context) error {
 	if err != nil {
 		return err
 	}
-	handout := Handout{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName), Kind: c.Target.Identity.Type}
+	handout := Handout{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName),
+		Kind: c.Target.Identity.Type}
 	if err := s.recheck(c); err != nil {
 		s.ReturnToken(&handout)
 		return err
@@ -58,7 +59,8 @@ func readCall(c *Context) (call pool.Call, buys bool, err error) {
 	t := c.Target
 	call = CallFor(t)
 	call.Wait = -1 // not given
-	if err := c.ReadQuery(duration("wait", maxWait, &call.Wait), duration("min_ttl", t.Lifetime, &call.MinTTL)); err != nil {
+	if err := c.ReadQuery(duration("wait", maxWait, &call.Wait),
+		duration("min_ttl", t.Lifetime, &call.MinTTL)); err != nil {
 		return call, false, err
 	}
 	switch {

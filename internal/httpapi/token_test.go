@@ -38,7 +38,8 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 			t.Errorf("%s: 40 s of 120 s after its birth: %s", method, a.body)
 		}
 		for name, value := range map[string]string{
-			"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Vary": "Accept",
+			"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+			"Vary": "Accept",
 		} {
 			testkit.Equal(t, method+" "+name, a.header.Get(name), value)
 		}
@@ -91,7 +92,8 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 	named := pool.Call{ID: want.ID, MinTTL: 90500 * time.Millisecond}
 	solve.Identify(&named, "anyone\x00"+string(want.ID), "order 7")
 	want.Wait, want.MinTTL, want.Fingerprint = 60*time.Second, named.MinTTL, named.Fingerprint
-	testkit.DeepEqual(t, "everything", sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"), want)
+	testkit.DeepEqual(t, "everything",
+		sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"), want)
 	for query, waits := range map[string][2]time.Duration{ // valid values of wait and min_ttl; a number without a unit is in seconds
 		"wait=20&min_ttl=30": {20 * time.Second, 30 * time.Second}, "min_ttl=90.5&wait=0": {0, 90500 * time.Millisecond},
 		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
@@ -116,7 +118,8 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 		"wait=", "wait", "wait=61", "wait=-1", "wait=.", "wait=1.2.3", "wait=1e3", "wait=0x10", "wait=1m30", "wait=20%20s",
 		"wait=-1s", "wait=60.001s", "wait=1h", "wait=abc", "wait=1s&wait=1s", "wait=%zz", "wait=1s;min_ttl=2s",
 		"wait=9223372036854775807h", "min_ttl=", "min_ttl=-1s", "min_ttl=121s", "min_ttl=121", "min_ttl=1s&min_ttl=2s",
-		"wait=canary-query", "wait=1&wait=1", "other=1", "wait=1s&canary-query=1", "Wait=1s", "min-ttl=1s", "&canary-query", "=1s",
+		"wait=canary-query", "wait=1&wait=1", "other=1", "wait=1s&canary-query=1", "Wait=1s", "min-ttl=1s", "&canary-query",
+		"=1s",
 	} {
 		a := d.ask(t, "GET", "/pool/staging-login/token?"+query)
 		checkProblem(t, query, a, 400, CodeBadRequest, "staging-login")
@@ -136,7 +139,8 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 	}
 	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: ~ "+
 		strings.Repeat("k", 253)).check(t, "the limits themselves", 503, `"code":"`+string(CodePoolEmpty)+`"`)
-	if a := d.ask(t, "HEAD", "/pool/staging-login/token"); a.status != 405 || a.header.Get("Allow") != "OPTIONS, GET, POST" {
+	if a := d.ask(t, "HEAD", "/pool/staging-login/token"); a.status != 405 ||
+		a.header.Get("Allow") != "OPTIONS, GET, POST" {
 		t.Errorf("HEAD: %d, Allow %q", a.status, a.header.Get("Allow"))
 	}
 	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 1)
@@ -189,7 +193,8 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 		{keyStaging, "staging-sinup", ": did you mean staging-signup?"},
 		{keyAll, "%1b%5b31mcheckout", "of this name"}, {keyAll, strings.Repeat("checkout", 1250), "of this name"},
 	} {
-		checkProblem(t, c.name[:5], d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key)), 404, CodeUnknownTarget, "", c.end+`","code"`)
+		checkProblem(t, c.name[:5], d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key)), 404, CodeUnknownTarget, "",
+			c.end+`","code"`)
 	}
 }
 

@@ -164,10 +164,12 @@ func (m *model) call(w, i int) {
 	m.mu.Unlock()
 	to := m.targets[rand.IntN(len(m.targets))]
 	c := &pool.Call{
-		Name: fmt.Sprintf("c%d-%d", w, i), Nonce: fmt.Sprint(w, "-", i), ID: to.id, Margin: margin, MostTickets: 1000, Row: "{}",
+		Name: fmt.Sprintf("c%d-%d", w, i), Nonce: fmt.Sprint(w, "-", i), ID: to.id, Margin: margin, MostTickets: 1000,
+		Row: "{}",
 	}
 	if rand.IntN(10) == 0 { // two callers in ten have the same key
-		c.Name, c.Fingerprint = fmt.Sprintf("k%s-%d", to.identity.Sitekey, time.Now().UnixMilli()/300+int64(rand.IntN(2))*1e9), "fp"
+		c.Name, c.Fingerprint = fmt.Sprintf("k%s-%d", to.identity.Sitekey,
+			time.Now().UnixMilli()/300+int64(rand.IntN(2))*1e9), "fp"
 	}
 	if rand.IntN(3) > 0 || to.depth == 0 {
 		c.Wait = rand.N(150 * time.Millisecond)
@@ -240,7 +242,8 @@ func (m *model) watch(ctx context.Context) {
 			return
 		}
 		// each order costs 1
-		if sum := fmt.Sprintf("%d000000", spent.Val()); err == nil && spent.Val() > 0 && strings.Join(money.Val(), "") != sum {
+		if sum := fmt.Sprintf("%d000000", spent.Val()); err == nil && spent.Val() > 0 &&
+			strings.Join(money.Val(), "") != sum {
 			m.Errorf("%v of money spent, want %s", money.Val(), sum)
 			return
 		}
@@ -279,7 +282,8 @@ func (m *model) check() {
 			_, _ = fmt.Sscan(value, &n)
 			f[name] = n
 		}
-		fresh, open := m.plain.LLen(ctx, "{m}:tokens:"+string(to.id)).Val(), m.plain.ZCard(ctx, "{m}:inflight:"+string(to.id)).Val()
+		fresh, open := m.plain.LLen(ctx, "{m}:tokens:"+string(to.id)).Val(),
+			m.plain.ZCard(ctx, "{m}:inflight:"+string(to.id)).Val()
 		handed := f["hits"] + f["waited"] - f["returned"]
 		if sum := handed + f["expired"] + f["failed"] + f["lost"] + f["discarded"] + fresh + open; sum != f["bought"] {
 			m.Errorf("%s: bought %d, accounted for %d: %v, fresh %d, in flight %d", to.id, f["bought"], sum, f, fresh, open)
@@ -320,7 +324,8 @@ func (m *model) check() {
 		m.Error("the budget was not seen to count")
 	}
 	// A failed task costs nothing, so the budget counts it only while it is in flight.
-	if s.most > concurrency || s.accepted-kinds["failed"] > m.limit || int64(s.accepted) > bought || len(ends) < s.submits {
+	if s.most > concurrency || s.accepted-kinds["failed"] > m.limit || int64(s.accepted) > bought ||
+		len(ends) < s.submits {
 		m.Errorf("most open %d, accepted %d, bought %d, limit %d, %d submits, ends %v", s.most, s.accepted, bought, m.limit,
 			s.submits, kinds)
 	}
@@ -363,16 +368,16 @@ func (m *model) start(i int) {
 	ctx, kill := context.WithCancel(context.Background())
 	n.kill = kill
 	n.client = redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: m.addrs, IsClusterMode: *kind == "cluster", PoolSize: 30, MaxRetries: -1, MaxRedirects: -1, ContextTimeoutEnabled: true,
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		Addrs: m.addrs, IsClusterMode: *kind == "cluster", PoolSize: 30, MaxRetries: -1, MaxRedirects: -1,
+		ContextTimeoutEnabled: true, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 			return &faultyConn{Conn: c, n: n}, err
 		},
 	})
 	log := slog.New(slog.NewTextHandler(m, &slog.HandlerOptions{Level: slog.LevelError}))
 	n.pool = pool.New(pool.Config{
-		DB: n.client, Takes: n.client, Prefix: "m", Replica: fmt.Sprint("r", m.names.Add(1)), Log: log, Beat: 20 * time.Millisecond,
-		Changed: func(id captcha.ID) { n.manager.Changed(id) },
+		DB: n.client, Takes: n.client, Prefix: "m", Replica: fmt.Sprint("r", m.names.Add(1)), Log: log,
+		Beat: 20 * time.Millisecond, Changed: func(id captcha.ID) { n.manager.Changed(id) },
 	})
 	buyer := purchase.New(purchase.Config{Pool: n.pool, Letters: m.TempDir(), Sink: true, Observer: m, Log: log,
 		CallTime: 100 * time.Millisecond})
@@ -409,7 +414,8 @@ func (m *model) set() *targets.Set {
 	for _, to := range m.targets {
 		if to.depth > 0 && !m.idle.Load() {
 			set.Targets = append(set.Targets, targets.Target{
-				Name: to.identity.Sitekey, Owner: "qa", Identity: to.identity, ID: to.id, Depth: to.depth, Margin: margin, Lifetime: lifetime,
+				Name: to.identity.Sitekey, Owner: "qa", Identity: to.identity, ID: to.id, Depth: to.depth, Margin: margin,
+				Lifetime: lifetime,
 			})
 		}
 	}

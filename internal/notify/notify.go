@@ -168,10 +168,12 @@ func (n *Notifier) send(ctx context.Context, e events.Event) (status int, err er
 	body, _ := json.Marshal(e) // of texts and a time: no error is possible
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
-	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, n.used.URL.Reveal(), bytes.NewReader(body)) // the URL is valid
+	// the URL is valid
+	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, n.used.URL.Reveal(), bytes.NewReader(body))
 	mac := hmac.New(sha256.New, []byte(n.used.Secret))
 	mac.Write(body)
-	r.Header = http.Header{"Content-Type": {"application/json"}, "User-Agent": {"poold/" + n.Version}, "X-Request-Id": {e.ID}}
+	r.Header = http.Header{"Content-Type": {"application/json"}, "User-Agent": {"poold/" + n.Version},
+		"X-Request-Id": {e.ID}}
 	if n.used.Secret != "" {
 		r.Header.Set("X-Poold-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	}

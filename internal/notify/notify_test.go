@@ -29,7 +29,8 @@ import (
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 // answers has the statuses of the first attempts of an event, by its text.
-var answers = map[string]struct{ attempts, status int }{"gone": {9, 410}, "fails": {3, 500}, "busy": {1, 429}, "moved": {1, 307}}
+var answers = map[string]struct{ attempts, status int }{"gone": {9, 410}, "fails": {3, 500}, "busy": {1, 429},
+	"moved": {1, 307}}
 
 // webhook records the texts of the requests, or the actors of events without a known text.
 type webhook struct {
@@ -115,7 +116,8 @@ func TestEventsArriveOnce(t *testing.T) {
 		list.Note(events.Event{Kind: events.ProviderDown, Text: text})
 	}
 	one.Apply(section("http://"+redistest.FreeAddress(t), "provider_down", "provider_up"))
-	testkit.Within(t, 20*time.Second, "a warning", func() bool { return log.Count("level=WARN", "not delivered", "refused") == 1 })
+	testkit.Within(t, 20*time.Second, "a warning",
+		func() bool { return log.Count("level=WARN", "not delivered", "refused") == 1 })
 	one.Apply(section(hook.URL, "provider_down", "provider_up"))
 	two.Apply(section(hook.URL, "provider_down", "provider_up"))
 	hook.await(t, 13)

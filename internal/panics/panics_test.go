@@ -16,7 +16,8 @@ func TestAPanicIsLoggedAndReturned(t *testing.T) {
 		t.Errorf("%v, logged %s", err, log.String())
 	}
 	err := panics.Contain(log.Logger(), "panic in a part", func() { panic("of a test") })
-	if !errors.Is(err, panics.ErrFault) || log.Count("panic in a part", `err="of a test"`, "TestAPanicIsLoggedAndReturned") != 1 {
+	if !errors.Is(err, panics.ErrFault) ||
+		log.Count("panic in a part", `err="of a test"`, "TestAPanicIsLoggedAndReturned") != 1 {
 		t.Errorf("%v, logged %s", err, log.String())
 	}
 }

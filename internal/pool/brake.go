@@ -97,7 +97,8 @@ func (b Brake) IsPaused() bool { return b.Paused != "" }
 
 // readBrake reads a brake at a time. A brake never lasts longer than its own interval, or a minute.
 func readBrake(f fields, at time.Time) Brake {
-	b := Brake{Kind: f["kind"], Reason: f["reason"], Every: time.Duration(f.int("every")) * time.Millisecond, Failures: int(f.int("failures"))}
+	b := Brake{Kind: f["kind"], Reason: f["reason"], Every: time.Duration(f.int("every")) * time.Millisecond,
+		Failures: int(f.int("failures"))}
 	if f["since"] != "" && f["next"] != "" {
 		b.Since, b.Next = millis(f["since"]), millis(f["next"])
 		if latest := at.Add(max(b.Every, time.Minute)); b.Next.After(latest) {
@@ -129,7 +130,8 @@ const (
 // Brake sets the brake of an account's key: one order is placed each `every`. The failed call was sent
 // `ago` ago. False: another call has proved the account since.
 func (p *Pool) Brake(ctx context.Context, key, kind, reason string, every, ago time.Duration) (bool, error) {
-	v, err := p.call(ctx, fault, []string{p.key("brake", key)}, kind, cut(reason), every.Milliseconds(), ago.Milliseconds())
+	v, err := p.call(ctx, fault, []string{p.key("brake", key)}, kind, cut(reason), every.Milliseconds(),
+		ago.Milliseconds())
 	return err == nil && number(v[0]) == 1, err
 }
 
@@ -166,7 +168,8 @@ func (p *Pool) Resume(ctx context.Context, id captcha.ID) (tried bool, err error
 	return p.setPause(ctx, id, "", 0)
 }
 
-func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string, length time.Duration) (braked bool, err error) {
+func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string,
+	length time.Duration) (braked bool, err error) {
 	v, err := p.call(ctx, pause, []string{p.key("brake", id), p.key("due")}, string(id), text, length.Milliseconds())
 	if err != nil {
 		return false, err

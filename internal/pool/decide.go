@@ -178,7 +178,8 @@ func (p *Pool) decide(ctx context.Context, look bool, q Query) (Counts, error) {
 }
 
 func (p *Pool) decideArguments(look bool, q Query) (keys []string, args []any) {
-	keys = []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID), p.key("brake", q.ID)}
+	keys = []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID),
+		p.key("brake", q.ID)}
 	return keys, []any{string(q.ID), bit(look), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
 		max(q.Period, time.Second).Milliseconds(), *p.stuck.Load()}
 }

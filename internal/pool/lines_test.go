@@ -14,7 +14,8 @@ import (
 )
 
 var (
-	lines  = flag.String("lines", "", "delete each line of this script in turn, or of all, and list the lines that no table misses")
+	lines = flag.String("lines", "",
+		"delete each line of this script in turn, or of all, and list the lines that no table misses")
 	mutant = flag.Int("mutant", -1, "delete this line of the scripts")
 )
 

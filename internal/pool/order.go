@@ -417,9 +417,9 @@ func (e *RefusedError) Error() string { return "pool: no order: " + e.Reason + "
 
 // Place stores an order, and returns the time and the identity whose turn it is next at the account.
 func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.ID, err error) {
-	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("owned", p.Replica), p.key("permits", o.Account), p.key("inflight", o.ID),
-		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account),
-		p.key("due"), p.key("obstacles")}
+	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("owned", p.Replica), p.key("permits", o.Account),
+		p.key("inflight", o.ID), p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID),
+		p.key("wants", o.Account), p.key("due"), p.key("obstacles")}
 	args := []any{o.Name, string(o.ID), o.Account, p.Replica, o.Life.Milliseconds(), o.Concurrency, o.Depth,
 		o.Horizon.Milliseconds(), o.Facts, o.Price, bit(o.Unpooled), *p.stuck.Load()}
 	for _, b := range o.Budgets {
@@ -433,7 +433,8 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	case text(v[0]) == "ok":
 		return time.UnixMilli(number(v[1])).UTC(), captcha.ID(text(v[2])), nil
 	}
-	return time.Time{}, "", &RefusedError{Reason: text(v[0]), After: span(v[1]), Text: text(v[2]), Kind: p.priced(text(v[3]))}
+	return time.Time{}, "", &RefusedError{Reason: text(v[0]), After: span(v[1]), Text: text(v[2]),
+		Kind: p.priced(text(v[3]))}
 }
 
 // Begin notes that the submit may leave. False: the order is another replica's, or has ended, or was
@@ -458,8 +459,8 @@ const taskLife = 24 * time.Hour
 // Gone or Repeated.
 func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (string, error) {
 	v, err := p.call(ctx, bought,
-		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"), p.key("brake", o.Key),
-			p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID)},
+		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"),
+			p.key("brake", o.Key), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID)},
 		o.Name, string(o.ID), p.Replica, task, taskLife.Milliseconds(), row, cmp.Or(o.Hold, o.Life).Milliseconds())
 	if err != nil {
 		return "", err
@@ -523,12 +524,13 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 	if e.Anyone {
 		owner = ""
 	}
-	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID), p.key("tokens", o.ID),
-		p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account), p.stats(o.ID), p.key("outbox", "ends"),
-		p.key("value", o.ID, fingerprint(value)), p.key("token", o.Name), p.key("sale", o.Name)}
+	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID),
+		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account),
+		p.stats(o.ID), p.key("outbox", "ends"), p.key("value", o.ID, fingerprint(value)), p.key("token", o.Name),
+		p.key("sale", o.Name)}
 	args := []any{o.Name, owner, string(e.How), string(o.ID), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
-		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account, bit(e.Costs),
-		string(e.Type), e.Others}
+		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account,
+		bit(e.Costs), string(e.Type), e.Others}
 	for _, b := range o.Budgets {
 		keys = append(keys, p.key("spend", b.Scope))
 		if b.HasMoney() {

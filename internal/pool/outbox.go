@@ -61,10 +61,11 @@ type Row struct {
 	Stream string // Ends or Handouts
 	ID     string // of the row in its stream
 	At     time.Time
-	Kind   string // of Ends: Opened, or the end of the order; of Handouts: hits, waited, shared, missed, left, returned, accepted, rejected
-	Order  string // "" = missed or left
-	JSON   string // as its caller wrote it
-	Price  int64  // of a token that was handed out, in billionths of the currency; -1 = unknown
+	// of Ends: Opened, or the end of the order; of Handouts: hits, waited, shared, missed, left, returned, accepted, rejected
+	Kind  string
+	Order string // "" = missed or left
+	JSON  string // as its caller wrote it
+	Price int64  // of a token that was handed out, in billionths of the currency; -1 = unknown
 }
 
 func (p *Pool) outboxKeys() []string {
@@ -84,7 +85,8 @@ func (p *Pool) Rows(ctx context.Context, most int) (list []Row, mine bool, err e
 			pair, _ := one.([]any)
 			f := fieldsOf(pair[1])
 			list = append(list, Row{
-				Stream: stream, ID: text(pair[0]), At: millis(f["at"]), Kind: f["kind"], Order: f["order"], JSON: f["row"], Price: f.int("price"),
+				Stream: stream, ID: text(pair[0]), At: millis(f["at"]), Kind: f["kind"], Order: f["order"], JSON: f["row"],
+				Price: f.int("price"),
 			})
 		}
 	}

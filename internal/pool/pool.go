@@ -75,8 +75,8 @@ func New(c Config) *Pool {
 		c.Money = func(amount string) string { return amount }
 	}
 	p := &Pool{
-		Replica: c.Replica, c: c, tag: "{" + c.Prefix + "}:", closing: make(chan struct{}), compiled: map[*script]*redis.Script{},
-		cancels: make(chan struct{}, mostCancels), ended: make(chan struct{}),
+		Replica: c.Replica, c: c, tag: "{" + c.Prefix + "}:", closing: make(chan struct{}),
+		compiled: map[*script]*redis.Script{}, cancels: make(chan struct{}, mostCancels), ended: make(chan struct{}),
 	}
 	p.waiters.of = map[string][]chan struct{}{}
 	p.live.Store(new([]string))
@@ -281,7 +281,8 @@ func (f fields) counters() Counters {
 		Hits: f.int("hits"), Waited: f.int("waited"), Missed: f.int("missed"), RefusedRequests: f.int("refused_requests"),
 		Left: f.int("left"), Replays: f.int("replays"), Returned: f.int("returned"), Bought: f.int("bought"),
 		Solved: f.int("solved"), Expired: f.int("expired"), Discarded: f.int("discarded"), Failed: f.int("failed"),
-		Lost: f.int("lost"), Refused: f.int("refused"), Accepted: f.int("accepted"), Rejected: f.int("rejected"), Spent: f.int("spent"),
+		Lost: f.int("lost"), Refused: f.int("refused"), Accepted: f.int("accepted"), Rejected: f.int("rejected"),
+		Spent: f.int("spent"),
 	}
 }
 

@@ -51,11 +51,13 @@ const (
 
 // Report counts whether a site accepted the token of an order. The hash is the identity, also if the token was bought
 // for a guest. The nonce identifies the request. The row is JSON for the sink; "" = no sink.
-func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce, row string) (Outcome, Sale, error) {
-	v, err := p.call(ctx, report, []string{p.key("sale", order), p.key("outbox", Handouts)}, bit(accepted), nonce, string(hash), order, row,
-		fingerprint(caller))
+func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
+	row string) (Outcome, Sale, error) {
+	v, err := p.call(ctx, report, []string{p.key("sale", order), p.key("outbox", Handouts)}, bit(accepted), nonce,
+		string(hash), order, row, fingerprint(caller))
 	if err != nil {
 		return ReportUnknown, Sale{}, err
 	}
-	return Outcome(number(v[0])), Sale{ID: captcha.ID(text(v[1])), Provider: text(v[2]), Task: text(v[3]), Age: span(v[4])}, nil
+	return Outcome(number(v[0])), Sale{ID: captcha.ID(text(v[1])), Provider: text(v[2]), Task: text(v[3]),
+		Age: span(v[4])}, nil
 }

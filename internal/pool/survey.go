@@ -102,10 +102,11 @@ type Spending struct {
 
 // Totals are the figures over all identities.
 type Totals struct {
-	Guests            GuestStock
-	Spent             map[string]Spending // by scope
-	Savings           []SavingsDay        // of the last seven UTC days, today first
-	Rows, DroppedRows int64               // of the outbox: rows that wait, and those that were dropped because too many waited
+	Guests  GuestStock
+	Spent   map[string]Spending // by scope
+	Savings []SavingsDay        // of the last seven UTC days, today first
+	// of the outbox: rows that wait, and those that were dropped because too many waited
+	Rows, DroppedRows int64
 }
 
 // GuestStock sums the stock of all guests.
@@ -157,7 +158,8 @@ func (p *Pool) Totals(ctx context.Context, scopes ...string) (t Totals, err erro
 	t.Spent = map[string]Spending{}
 	for i, scope := range scopes {
 		month := fields(months[i].Val())
-		s := Spending{Hour: int(orders[i][0].Val()), Day: int(orders[i][1].Val()), MoneyDay: month.int(now.UTC().Format("02"))}
+		s := Spending{Hour: int(orders[i][0].Val()), Day: int(orders[i][1].Val()),
+			MoneyDay: month.int(now.UTC().Format("02"))}
 		for day := range month {
 			s.MoneyMonth += month.int(day)
 		}

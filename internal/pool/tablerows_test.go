@@ -52,7 +52,8 @@ func sharing(hangsUp time.Duration) func(p *Pool) any {
 		defer stop()
 		second := make(chan error)
 		go func() {
-			_, err := p.Take(context.Background(), aCall(func(c *Call) { c.Fingerprint, c.Nonce, c.Wait = "fp", "m", 2*time.Second }))
+			_, err := p.Take(context.Background(),
+				aCall(func(c *Call) { c.Fingerprint, c.Nonce, c.Wait = "fp", "m", 2*time.Second }))
 			second <- err
 		}()
 		_, err := p.Take(ctx, aCall(func(c *Call) { c.Fingerprint, c.Wait = "fp", time.Second }))
@@ -91,8 +92,10 @@ var tables = map[string][]row{
 		{name: "a second token is free", given: twoTokens + "ZADD tickets:A 1 1000|r2|other\n", call: once(aCall(nil))},
 		{name: "an older ticket that no token suits blocks nobody", given: oneToken + "ZADD tickets:A 1 70000|r2|other\n",
 			call: once(aCall(nil))},
-		{name: "the ticket of a dead replica goes", given: oneToken + "ZADD tickets:A 1 1000|dead|other\n", call: once(aCall(nil))},
-		{name: "its own ticket is served", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|other\n", call: once(aCall(waiting))},
+		{name: "the ticket of a dead replica goes", given: oneToken + "ZADD tickets:A 1 1000|dead|other\n",
+			call: once(aCall(nil))},
+		{name: "its own ticket is served", given: oneToken + "ZADD tickets:A 1 1000|r1|c 2 1000|r2|other\n",
+			call: once(aCall(waiting))},
 		{name: "too many tickets", given: "ZADD tickets:A 1 1000|r1|x 2 1000|r1|y 3 1000|r1|z\n", call: once(aCall(waiting))},
 		{name: "a key keeps its answer until the token dies", given: oneToken,
 			call: once(aCall(func(c *Call) { c.Fingerprint = "fp"; c.Row = `{"caller":"qa"}` }))},
@@ -132,27 +135,32 @@ var tables = map[string][]row{
 			call:  once(aCall(func(c *Call) { c.ID = Guest("A") }))},
 		{name: "two requests wait with one key: the end of one leaves their ticket", call: sharing(time.Minute)},
 		{name: "so does the hang-up of one", call: sharing(300 * time.Millisecond)},
-		{name: "the rate keeps a call away until its wait is over", given: twoTokens + "LPUSH rate:A now-500\n", call: func(p *Pool) any {
-			ctx := context.Background()
-			time.AfterFunc(400*time.Millisecond, func() { // another call is faster
-				p.c.DB.LPush(ctx, p.key("rate", "A"), time.Now().UnixMilli())
-			})
-			return taken(p.Take(ctx, aCall(func(c *Call) { c.Rate, c.RatePer, c.Wait = 1, time.Second, 600*time.Millisecond })))
-		}},
+		{name: "the rate keeps a call away until its wait is over", given: twoTokens + "LPUSH rate:A now-500\n",
+			call: func(p *Pool) any {
+				ctx := context.Background()
+				time.AfterFunc(400*time.Millisecond, func() { // another call is faster
+					p.c.DB.LPush(ctx, p.key("rate", "A"), time.Now().UnixMilli())
+				})
+				return taken(p.Take(ctx, aCall(func(c *Call) { c.Rate, c.RatePer, c.Wait = 1, time.Second, 600*time.Millisecond })))
+			}},
 		{name: "a task leaves a ticket without a replica", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task's token that expired unread ends the task",
-			given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
+			given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 0||c 2 0||d\n",
+			call:  once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "a task gets another token than the one that expired", given: "RPUSH tokens:A now+500|o0\n" + oneToken +
 			"ZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
 		{name: "the caller has given up", given: oneToken, call: late(once(aCall(nil)))},
 		{name: "a key pays for its token, once", given: oneToken, call: once(aCall(pays)), twice: true},
 		{name: "a key whose money is spent", given: oneToken +
 			"ZADD tickets:A 1 1000|r1|c 2 1000|r2|next\nHSET money:key:qa:2026-01 02 7\n", call: once(aCall(pays))},
-		{name: "a caller pays who shares the token", given: oneToken, call: once(aCall(func(c *Call) { c.Budget.Scope = "key:qa" }))},
-		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
+		{name: "a caller pays who shares the token", given: oneToken,
+			call: once(aCall(func(c *Call) { c.Budget.Scope = "key:qa" }))},
+		{name: "a task's token is reserved for its ticket", given: oneToken + "ZADD tickets:A 1 1000||task\n",
+			call: once(aCall(nil))},
 	},
 	"again": {
-		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n", call: again},
+		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n",
+			call: again},
 		{name: "a failure", given: oneToken + "SET reply:c f|||{\"reason\":\"bad\"}\n", call: again},
 		{name: "no answer", given: oneToken, call: again},
 	},
@@ -199,17 +207,22 @@ var tables = map[string][]row{
 		{name: "the rate of all guests is reached", given: "ZADD rate:guests now-500 x now-300 y\n", call: admitted},
 		{name: "an identity that does not buy", given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\n",
 			call: admitted},
-		{name: "a brake that ends soon", given: "HSET brake:guest-A next now+2000 every 5000 kind failed reason no\n", call: admitted},
+		{name: "a brake that ends soon", given: "HSET brake:guest-A next now+2000 every 5000 kind failed reason no\n",
+			call: admitted},
 		{name: "a token is ready in spite of the brake",
-			given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\nRPUSH tokens:guest-A now+60000|o1\n", call: admitted},
-		{name: "a repeated call buys nothing", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c w|fp|r1\n", call: admitted},
-		{name: "a repeated call that failed counts", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c f|||{}\n", call: admitted},
+			given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\nRPUSH tokens:guest-A now+60000|o1\n",
+			call:  admitted},
+		{name: "a repeated call buys nothing", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c w|fp|r1\n",
+			call: admitted},
+		{name: "a repeated call that failed counts", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c f|||{}\n",
+			call: admitted},
 		{name: "callers that nothing serves are refused, the latest first",
 			given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000||y 3 1000|r2|z 4 1000|r2|late\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n", call: refused(&FailedError{Obstacle: ReasonBudget, Until: time.UnixMilli(5), Reason: "no|budget"})},
 		{name: "all callers are served",
 			given: "ZADD tickets:guest-A 1 1000|r1|x\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n",
 			call:  refused(&FailedError{})},
-		{name: "one call fails, and the others stay", given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000|r1|c\n", call: failedOne},
+		{name: "one call fails, and the others stay", given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000|r1|c\n",
+			call: failedOne},
 		{name: "one call fails", given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000|r1|c\nZADD inflight:guest-A now+9 o\n",
 			call: failedOne, twice: true},
 	},
@@ -217,7 +230,8 @@ var tables = map[string][]row{
 		{name: "a task", given: "ZADD tasks:" + fingerprint("qa") + " now-900001 old now-900000 x\n", call: added("n")},
 		{name: "a repetition", call: added("n"), twice: true},
 		{name: "the name is another task's", given: "HSET record:c nonce m\n", call: added("n")},
-		{name: "too many unfinished tasks", given: "ZADD tasks:" + fingerprint("qa") + " now-899999 x now-1 y\n", call: added("n")},
+		{name: "too many unfinished tasks", given: "ZADD tasks:" + fingerprint("qa") + " now-899999 x now-1 y\n",
+			call: added("n")},
 		{name: "a poll gets the token", given: aTask, call: endedTask("o1", "p"), twice: true},
 		{name: "a later poll gets it again", given: aTask + "HSET record:c ended o order o1\n", call: endedTask("o1", "p")},
 		{name: "a failed task", given: aTask, call: endedTask("", "p")},
@@ -235,15 +249,18 @@ var tables = map[string][]row{
 		}},
 		{name: "enough: the next decision is due when a token is too old", given: twoTokens +
 			"RPUSH tokens:A now+95000|o3\nZADD due now-1 A\n", call: decides(2)},
-		{name: "the next decision comes when a token is too old", given: "RPUSH tokens:A now+31000|o1 now+90000|o2\n", call: decides(2)},
+		{name: "the next decision comes when a token is too old", given: "RPUSH tokens:A now+31000|o1 now+90000|o2\n",
+			call: decides(2)},
 		{name: "a change is decided before its time", given: "RPUSH tokens:A now+900|o0\n" + twoTokens +
-			"ZADD due now+5000 A\nHSET stats:A hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n", call: decides(9)},
+			"ZADD due now+5000 A\nHSET stats:A hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n",
+			call: decides(9)},
 		{name: "orders and tickets count", given: oneToken +
 			"ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1767323045000001 1000|r1|x\n", call: decides(2)},
 		{name: "orders at a provider that is stuck do not count", given: oneToken + stuckOrders, call: stuck(decides(2))},
 		{name: "a look counts them", given: oneToken + stuckOrders, call: stuck(looks(2))},
 		{name: "tickets of dead replicas do not count",
-			given: "ZADD tickets:A 1767323045000001 1000|dead|x 1767323045000002 1000|r1|y 1767323045000003 1000||z\n", call: decides(0)},
+			given: "ZADD tickets:A 1767323045000001 1000|dead|x 1767323045000002 1000|r1|y 1767323045000003 1000||z\n",
+			call:  decides(0)},
 		{name: "a brake and a pause are told",
 			given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 paused because resumes now+7000\n", call: decides(0)},
 		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decides(0)},
@@ -289,17 +306,18 @@ var tables = map[string][]row{
 	"survey": {
 		{name: "two identities", given: oneToken +
 			"HSET stats:A hits 30 left 2 spent 700\nZADD spend:A now-3600000 x now-3599999 y now-86399999 z\nHSET minutes:A:490922 hits5 4 hits4 3 waited5 2 left59 1\n" +
-			"HSET minutes:A:490923 hits4 8 hits0 9 missed1 0\nHSET periods:A days " + days + "\nHSET minutes:guests:490923 bought1 1\n",
-			call: func(p *Pool) any {
-				list, err := p.LookAll(context.Background(), []Query{{ID: "A", Margin: time.Second}, {ID: Guest("A")}})
-				return fmt.Sprintf("%d fresh, hour %d day %d, minutes %s days %s; guest: minutes %s days %s %v", list[0].Fresh,
-					list[0].SpentHour, list[0].SpentDay, shown(list[0].Minutes), shown(list[0].Days), shown(list[1].Minutes),
-					shown(list[1].Days), err)
-			}},
-		{name: "the hours of a day", given: "HSET stats:A hits 30\nHSET periods:A hours " + days + "\n", call: func(p *Pool) any {
-			list, err := p.Hours(context.Background(), "A")
-			return fmt.Sprint(shown(list), err)
+			"HSET minutes:A:490923 hits4 8 hits0 9 missed1 0\nHSET periods:A days " + days +
+			"\nHSET minutes:guests:490923 bought1 1\n", call: func(p *Pool) any {
+			list, err := p.LookAll(context.Background(), []Query{{ID: "A", Margin: time.Second}, {ID: Guest("A")}})
+			return fmt.Sprintf("%d fresh, hour %d day %d, minutes %s days %s; guest: minutes %s days %s %v", list[0].Fresh,
+				list[0].SpentHour, list[0].SpentDay, shown(list[0].Minutes), shown(list[0].Days), shown(list[1].Minutes),
+				shown(list[1].Days), err)
 		}},
+		{name: "the hours of a day", given: "HSET stats:A hits 30\nHSET periods:A hours " + days + "\n",
+			call: func(p *Pool) any {
+				list, err := p.Hours(context.Background(), "A")
+				return fmt.Sprint(shown(list), err)
+			}},
 		{name: "the hours of all guests",
 			given: "HSET stats:guests hits 30\nHSET periods:guests hours 490923|1|0|0|0|0|0|0|0|0|0\n", call: func(p *Pool) any {
 				list, err := p.Hours(context.Background(), Guest("A"))
@@ -327,7 +345,8 @@ var tables = map[string][]row{
 		{name: "an order is placed", call: placed(nil)},
 		{name: "a repetition changes nothing", call: placed(nil), twice: true},
 		{name: "a late repetition does not bring an ended order back", given: "HSET order:o state e\n", call: placed(nil)},
-		{name: "tokens and orders suffice", given: oneToken + "ZADD inflight:A now+9 x\nZADD wants:main 5 A\n", call: placed(nil)},
+		{name: "tokens and orders suffice", given: oneToken + "ZADD inflight:A now+9 x\nZADD wants:main 5 A\n",
+			call: placed(nil)},
 		{name: "orders at a provider that is stuck are replaced", given: oneToken + stuckOrders, call: stuck(placed(nil))},
 		{name: "tokens that die within the horizon do not count",
 			given: "RPUSH tokens:A now+20999|o1\nZADD inflight:A now+9 x\n", call: placed(nil)},
@@ -340,7 +359,8 @@ var tables = map[string][]row{
 		{name: "the identity's probe", given: "HSET brake:A since now-9000 next now-1 every 5000 failures 13 reason no\n",
 			call: placed(nil)},
 		{name: "the fifteenth order, with one in flight",
-			given: "HSET brake:A since now-9000 next now-1 every 5000 failures 13\nZADD inflight:A now+9 x\n", call: placed(nil)},
+			given: "HSET brake:A since now-9000 next now-1 every 5000 failures 13\nZADD inflight:A now+9 x\n",
+			call:  placed(nil)},
 		{name: "a brake lasts no longer than its interval, or a minute",
 			given: "HSET brake:A next now+3600000 every 5000 reason no\n", call: placed(nil)},
 		{name: "the account's brake gives the identity a turn",
@@ -352,21 +372,25 @@ var tables = map[string][]row{
 		{name: "an identity whose turn it was has used it", given: "SET turn:A now-8000\n", call: placed(nil)},
 		{name: "an identity that had its turn keeps its place",
 			given: "ZADD permits:main now+9 x now+9 y now+9 z\nSET turn:A now-8000\n", call: placed(nil)},
-		{name: "the next identity has its turn", given: "ZADD permits:main now+9 x\nZADD wants:main 4 A 5 B\n", call: placed(nil)},
+		{name: "the next identity has its turn", given: "ZADD permits:main now+9 x\nZADD wants:main 4 A 5 B\n",
+			call: placed(nil)},
 		{name: "no permit is left for the next identity", given: "ZADD permits:main now+9 x now+9 y\nZADD wants:main 5 B\n",
 			call: placed(nil)},
-		{name: "budgets count the order", given: "ZADD spend:overall now-86400001 old now-3600000 x\n", call: placed(limited)},
+		{name: "budgets count the order", given: "ZADD spend:overall now-86400001 old now-3600000 x\n",
+			call: placed(limited)},
 		{name: "the budget of an hour is used up", given: "ZADD spend:overall now-1000 x now-500 y\n", call: placed(limited)},
 		{name: "the budget of a day is used up", given: "ZADD spend:overall now-80000000 x now-70000000 y now-60000000 z\n",
 			call: placed(limited)},
 		{name: "a price is reserved until the money of the day is spent",
-			given: "HSET money:overall:2026-01 01 8000 02 7010\nHSET money:overall:2025-12 02 8000\n", call: placed(inMoney(10000, 20000))},
+			given: "HSET money:overall:2026-01 01 8000 02 7010\nHSET money:overall:2025-12 02 8000\n",
+			call:  placed(inMoney(10000, 20000))},
 		{name: "the money of a day is spent", given: "HSET money:overall:2026-01 02 7011\n", call: placed(inMoney(10000, 0))},
 		{name: "of two full limits, the one that opens last",
 			given: "ZADD spend:overall now-1000 x now-500 y\nHSET money:overall:2026-01 02 7011\n", call: placed(func(o *Order) {
 				o.Price, o.Budgets = 3_000_000, []Budget{{Scope: ScopeOverall, PerHour: 2, MicrosPerDay: 10000}}
 			})},
-		{name: "the money of a month is spent", given: "HSET money:overall:2026-01 01 7010 02 1\n", call: placed(inMoney(10000, 10000))},
+		{name: "the money of a month is spent", given: "HSET money:overall:2026-01 01 7010 02 1\n",
+			call: placed(inMoney(10000, 10000))},
 		{name: "the target's own money gives no turn", given: "HSET money:A:2026-01 02 1\n",
 			call: placed(func(o *Order) { o.Price, o.Budgets = 1, []Budget{{Scope: "A", MicrosPerDay: 1}} })},
 		{name: "a free order reserves nothing", call: placed(func(o *Order) { inMoney(1, 0)(o); o.Price = 0 })},
@@ -388,7 +412,8 @@ var tables = map[string][]row{
 		{name: "so does one whose start is not known",
 			given: "HSET order:o owner r1 state p account main\nHSET brake:k kind outage\n", call: boughtWith("7")},
 		{name: "a repetition", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("7"), twice: true},
-		{name: "a brake of polls stays", given: "HSET order:o owner r1 state s\nHSET brake:k kind polls\n", call: boughtWith("7")},
+		{name: "a brake of polls stays", given: "HSET order:o owner r1 state s\nHSET brake:k kind polls\n",
+			call: boughtWith("7")},
 		{name: "no answer to the submit", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("")},
 		{name: "an order of an unknown submit counts for its time-out",
 			given: "HSET order:o owner r1 state s\nZADD deadlines now+90000 o\nZADD permits:main now+90000 o\nZADD inflight:A now+90000 o\n", call: boughtWith("")},
@@ -398,7 +423,8 @@ var tables = map[string][]row{
 			given: "HSET order:o owner r2 state u\nZREM replicas r1\n", call: boughtWith("7")},
 		{name: "no answer, and another owner", given: "HSET order:o owner r2 state s\n", call: boughtWith("")},
 		{name: "no answer, and the task is known", given: "HSET order:o owner r1 state b task 7\n", call: boughtWith("")},
-		{name: "another order has the task", given: "HSET order:o owner r1 state s\nSET task:main:7 other\n", call: boughtWith("7")},
+		{name: "another order has the task", given: "HSET order:o owner r1 state s\nSET task:main:7 other\n",
+			call: boughtWith("7")},
 		{name: "an ended order", given: "HSET order:o state e\n", call: boughtWith("7")},
 	},
 	"end": {
@@ -406,15 +432,19 @@ var tables = map[string][]row{
 		{name: "a repetition", given: anOrder, call: ended(nil), twice: true},
 		{name: "a token wakes the oldest caller", given: anOrder + "ZADD tickets:A 1 1000|dead|x 2 1000|r2|y 3 1000|r1|z\n",
 			call: ended(nil)},
-		{name: "a token that dies earlier is inserted", given: anOrder + "RPUSH tokens:A now+100000|o5 now+120000|o6\n", call: ended(nil)},
+		{name: "a token that dies earlier is inserted", given: anOrder + "RPUSH tokens:A now+100000|o5 now+120000|o6\n",
+			call: ended(nil)},
 		{name: "a token that dies first of all is inserted once", given: anOrder +
 			"RPUSH tokens:A now+120000|o5 now+130000|o6\n", call: ended(nil)},
-		{name: "a token that comes too late for its margin", given: anOrder, call: ended(func(e *End) { e.Lifetime = 11 * time.Second })},
+		{name: "a token that comes too late for its margin", given: anOrder,
+			call: ended(func(e *End) { e.Lifetime = 11 * time.Second })},
 		{name: "a caller learns that the text was sold before", given: anOrder + "ZADD tickets:A 1 1000|r1|x\nSET value:A:" +
 			fingerprint("T") + " other\n", call: ended(answers(false))},
-		{name: "a text that was sold before", given: anOrder + "SET value:A:" + fingerprint("T") + " other\n", call: ended(nil)},
+		{name: "a text that was sold before", given: anOrder + "SET value:A:" + fingerprint("T") + " other\n",
+			call: ended(nil)},
 		{name: "a solve ends the identity's brake but not its pause", given: anOrder +
-			"HSET brake:A kind failed reason no since now-9 count 8 every 5000 next now+9 paused why resumes 0\n", call: ended(nil)},
+			"HSET brake:A kind failed reason no since now-9 count 8 every 5000 next now+9 paused why resumes 0\n",
+			call: ended(nil)},
 		{name: "an order in flight of an unknown submit is solved", given: strings.Replace(anOrder, "state b", "state u", 1),
 			call: ended(func(e *End) { e.Anyone = true })},
 		{name: "a callback before the task is known", given: strings.Replace(anOrder, "state b", "state s", 1),
@@ -422,7 +452,8 @@ var tables = map[string][]row{
 		{name: "another owner", given: strings.Replace(anOrder, "owner r1", "owner r2", 1), call: ended(nil)},
 		{name: "an ended order", given: "HSET order:o state e\n", call: ended(nil)},
 		{name: "a bought order fails", given: anOrder, call: ended(how(Failed))},
-		{name: "a timed out order may still cost something", given: anOrder, call: ended(func(e *End) { e.How, e.Costs = Failed, true })},
+		{name: "a timed out order may still cost something", given: anOrder,
+			call: ended(func(e *End) { e.How, e.Costs = Failed, true })},
 		{name: "the eighth failure begins a brake", given: anOrder + "HSET brake:A count 7 kind failed reason old\n",
 			call: ended(how(Failed))},
 		{name: "an order is lost", given: anOrder + "ZADD wants:main 5 B\n", call: ended(how(Lost))},
@@ -432,8 +463,10 @@ var tables = map[string][]row{
 			"HSET brake:A count 6 kind refused\nHSET brake:k count 19 kind refused\n", call: ended(how(Refused))},
 		{name: "an unknown order was refused after all", given: strings.Replace(anOrder, "state b", "state u", 1),
 			call: ended(how(Refused))},
-		{name: "the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Hopeless))},
-		{name: "a poll says that the parameters are refused: the order was bought", given: anOrder, call: ended(how(Hopeless))},
+		{name: "the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1),
+			call: ended(how(Hopeless))},
+		{name: "a poll says that the parameters are refused: the order was bought", given: anOrder,
+			call: ended(how(Hopeless))},
 		{name: "the fifteenth failure, with one in flight", given: strings.Replace(anOrder, "state b", "state s", 1) +
 			"HSET brake:A kind refused since now-9000 count 39 every 5000 next now+4000 failures 13\nZADD inflight:A now+9 x\n",
 			call: ended(how(Refused))},
@@ -464,17 +497,21 @@ var tables = map[string][]row{
 		{name: "an order that was not submitted is stopped", given: strings.Replace(anOrder, "state b", "state p", 1),
 			call: ended(how(Stopped))},
 		{name: "late: not submitted", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Late))},
-		{name: "late: the submit may have left", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Late))},
+		{name: "late: the submit may have left", given: strings.Replace(anOrder, "state b", "state s", 1),
+			call: ended(how(Late))},
 		{name: "the caller of a failed solve learns it", given: anOrder +
 			"ZADD tickets:A 1 1000|r1|x 2 1000|r2|y\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
 		{name: "a caller whom another order serves waits on", given: anOrder +
 			"ZADD tickets:A 1 1000|r1|x\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
 		{name: "a compared provider solves its first order", given: anOrder, call: ended(compared), twice: true},
-		{name: "sums fade with later outcomes and with the time", given: anOrder + someSums, call: ended(how(Failed), compared)},
+		{name: "sums fade with later outcomes and with the time", given: anOrder + someSums,
+			call: ended(how(Failed), compared)},
 		{name: "sums do not grow if Redis' clock went back", given: anOrder +
 			"HSET outcomes:main:turnstile at now+9000 recent 7\n", call: ended(how(Lost), compared)},
-		{name: "a late token is a solved order", given: anOrder, call: ended(compared, func(e *End) { e.Lifetime = 11 * time.Second })},
-		{name: "a compared provider is avoided after it refused the parameters", given: anOrder, call: ended(how(Hopeless), compared)},
+		{name: "a late token is a solved order", given: anOrder,
+			call: ended(compared, func(e *End) { e.Lifetime = 11 * time.Second })},
+		{name: "a compared provider is avoided after it refused the parameters", given: anOrder,
+			call: ended(how(Hopeless), compared)},
 		{name: "while another provider is left, this is no brake, and no caller learns it",
 			given: anOrder + "ZADD tickets:A 1 1000|r1|x\n", call: ended(how(Hopeless), compared, oneOther, answers(true))},
 		{name: "nor if other orders were under way", given: anOrder + "HSET brake:A avoid:main now+599999\n",
@@ -483,8 +520,8 @@ var tables = map[string][]row{
 			call: ended(how(Hopeless), compared, oneOther)},
 		{name: "so does the last one", given: anOrder + "HSET brake:A avoid:other now+9\n",
 			call: ended(how(Hopeless), compared, oneOther)},
-		{name: "an avoidance that is over does not count", given: anOrder + "HSET brake:A avoid:other now-9 avoid:main now-9\n",
-			call: ended(how(Hopeless), compared, oneOther)},
+		{name: "an avoidance that is over does not count", given: anOrder +
+			"HSET brake:A avoid:other now-9 avoid:main now-9\n", call: ended(how(Hopeless), compared, oneOther)},
 		{name: "so is one whose orders begin a brake", given: anOrder + "HSET brake:A count 7 kind failed\n",
 			call: ended(how(Failed), compared)},
 		{name: "no slot: a second later the next order", given: anOrder, call: ended(how(Busy))},
@@ -526,25 +563,28 @@ var tables = map[string][]row{
 	},
 	"beat": {
 		{name: "the first beat judges nobody",
-			given: "ZADD replicas now-6000 dead\nZREM replicas r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n", call: beaten},
+			given: "ZADD replicas now-6000 dead\nZREM replicas r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n",
+			call:  beaten},
 		{name: "a replica takes over the orders of a dead one",
 			given: "ZADD replicas now-6000 dead now-1000 r1\nSADD owned:dead o1 o2 o3\nHSET order:o1 owner dead state b\nHSET order:o3 state e\nSADD owned:r1 o9\n", call: beaten},
 		{name: "a replica that was away judges nobody",
-			given: "ZADD replicas now-6000 dead now-4000 r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n", call: beaten},
+			given: "ZADD replicas now-6000 dead now-4000 r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n",
+			call:  beaten},
 		{name: "orders past their deadline", given: "ZADD deadlines now-5 o1 now-0 o2 now+1 o3\n", call: beaten},
 	},
 	"brake": {
 		{name: "a fault of the account", call: braked(BrakeAccount, time.Second)},
 		{name: "the same fault keeps its start", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n",
 			call: braked(BrakeAccount, time.Second)},
-		{name: "another call has proved the account since", given: "HSET brake:k up now-500\n", call: braked(BrakeAccount, time.Second)},
+		{name: "another call has proved the account since", given: "HSET brake:k up now-500\n",
+			call: braked(BrakeAccount, time.Second)},
 		{name: "a mark in the future is void", given: "HSET brake:k up now+500\n", call: braked(BrakeAccount, time.Second)},
 		{name: "an outage leaves a fault of the account",
 			given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(BrakeOutage, 0)},
 		{name: "so does a service without a slot", given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n",
 			call: braked(string(Busy), 0)},
-		{name: "a service without a slot leaves an outage", given: "HSET brake:k kind outage since now-9000 every 5000 next now-1\n",
-			call: braked(string(Busy), 0)},
+		{name: "a service without a slot leaves an outage",
+			given: "HSET brake:k kind outage since now-9000 every 5000 next now-1\n", call: braked(string(Busy), 0)},
 		{name: "and one of polls", given: "HSET brake:k kind polls since now-9000 every 5000 next now-1\n",
 			call: braked(string(Busy), 0)},
 		{name: "a proof ends the brake and wakes who waits",
@@ -564,12 +604,16 @@ var tables = map[string][]row{
 			call: func(p *Pool) any { return fmt.Sprint(p.Resume(context.Background(), "A")) }},
 		{name: "flush", given: twoTokens, call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
 		{name: "flush of nothing", call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
-		{name: "a report", given: "SET sale:o A|main|7|now-5000|\nPEXPIRE sale:o 99000\n", call: reported(true, "n"), twice: true},
-		{name: "a bad report", given: "SET sale:o A|main|7|now-5000|\nHSET stats:A verdicts 1,1\n", call: reported(false, "n")},
+		{name: "a report", given: "SET sale:o A|main|7|now-5000|\nPEXPIRE sale:o 99000\n", call: reported(true, "n"),
+			twice: true},
+		{name: "a bad report", given: "SET sale:o A|main|7|now-5000|\nHSET stats:A verdicts 1,1\n",
+			call: reported(false, "n")},
 		{name: "a report on the token of a guest", given: "SET sale:o guest-A|main|7|now-5000|\n", call: reported(true, "n")},
-		{name: "a report on a token of another identity", given: "SET sale:o B|main|7|now-5000|\n", call: reported(true, "n")},
+		{name: "a report on a token of another identity", given: "SET sale:o B|main|7|now-5000|\n",
+			call: reported(true, "n")},
 		{name: "the same report again", given: "SET sale:o A|main|7|now-5000||" + saidGood + "\n", call: reported(true, "n")},
-		{name: "a report with another outcome", given: "SET sale:o A|main|7|now-5000||" + saidGood + "\n", call: reported(false, "n")},
+		{name: "a report with another outcome", given: "SET sale:o A|main|7|now-5000||" + saidGood + "\n",
+			call: reported(false, "n")},
 		{name: "a report of another caller", given: "SET sale:o A|main|7|now-5000||1other\n", call: reported(true, "n")},
 		{name: "an unknown token", call: reported(true, "n")},
 		{name: "a report on a compared provider", given: "SET sale:o A|main|7|now-5000|turnstile\n" + someSums,
@@ -619,7 +663,8 @@ func compared(e *End) { e.Type = captcha.Turnstile }
 func oneOther(e *End) { e.Others = 1 }
 
 // aTask is the unfinished task c of the caller qa.
-var aTask = "HSET record:c nonce n caller qa id A type turnstile made now-7000\nZADD tasks:" + fingerprint("qa") + " now-7000 c\n"
+var aTask = "HSET record:c nonce n caller qa id A type turnstile made now-7000\nZADD tasks:" + fingerprint("qa") +
+	" now-7000 c\n"
 
 func added(nonce string) func(p *Pool) any {
 	return func(p *Pool) any {
@@ -763,8 +808,8 @@ func answers(refused bool) func(e *End) {
 
 func ended(changes ...func(e *End)) func(p *Pool) any {
 	e := &End{
-		How: Solved, Provider: "main", Extra: "agent", Value: "T", Task: "7", Born: 2 * time.Second, Lifetime: 2 * time.Minute,
-		Margin: 5 * time.Second, Lead: 9 * time.Second, Row: "{}",
+		How: Solved, Provider: "main", Extra: "agent", Value: "T", Task: "7", Born: 2 * time.Second,
+		Lifetime: 2 * time.Minute, Margin: 5 * time.Second, Lead: 9 * time.Second, Row: "{}",
 	}
 	for _, change := range changes {
 		if change != nil {

@@ -216,8 +216,9 @@ func taken(token Token, err error) any {
 	if err != nil {
 		return describe(err)
 	}
-	return fmt.Sprintf("%s of %s, %s, born now%+d dies now%+d, TTL %v, source %s, agent %q", token.Value, token.Order, token.Provider,
-		time.Until(token.Born).Milliseconds(), time.Until(token.Dies).Milliseconds(), token.TTL, token.Source, token.Extra)
+	return fmt.Sprintf("%s of %s, %s, born now%+d dies now%+d, TTL %v, source %s, agent %q", token.Value, token.Order,
+		token.Provider, time.Until(token.Born).Milliseconds(), time.Until(token.Dies).Milliseconds(), token.TTL, token.Source,
+		token.Extra)
 }
 
 func describe(err error) string {

@@ -233,10 +233,11 @@ const (
 type Token struct {
 	Order, Value, Provider string
 	Extra                  captcha.Extra
-	Born, Dies             time.Time     // the earliest possible time of the solve; the end of the life, without the margin
-	TTL                    time.Duration // from the answer to Dies
-	Source                 Source
-	Price                  int64 // billionths of the currency; -1 = unknown
+	// the earliest possible time of the solve; the end of the life, without the margin
+	Born, Dies time.Time
+	TTL        time.Duration // from the answer to Dies
+	Source     Source
+	Price      int64 // billionths of the currency; -1 = unknown
 }
 
 // Call is one request for a token. A retry of the request is the same Call.
@@ -393,7 +394,8 @@ func (p *Pool) Affords(ctx context.Context, c *Call) error {
 	if !c.Budget.HasMoney() {
 		return nil
 	}
-	v, err := p.call(ctx, afford, []string{p.key("money", c.Budget.Scope)}, c.Budget.Scope, c.Budget.MicrosPerDay, c.Budget.MicrosPerMonth)
+	v, err := p.call(ctx, afford, []string{p.key("money", c.Budget.Scope)}, c.Budget.Scope, c.Budget.MicrosPerDay,
+		c.Budget.MicrosPerMonth)
 	if err == nil && len(v) > 0 {
 		err = p.keyBudget(c, text(v[1]), span(v[0]))
 	}
@@ -414,7 +416,8 @@ func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
 		return Token{}, errors.New("pool: the stored answer of the call is malformed")
 	}
 	p.c.Changed(c.ID)
-	token := Token{Order: f[4], Dies: millis(f[5]), Born: millis(f[7]), Provider: f[8], Extra: captcha.Extra(f[10]), Value: f[11], Source: FromPool}
+	token := Token{Order: f[4], Dies: millis(f[5]), Born: millis(f[7]), Provider: f[8], Extra: captcha.Extra(f[10]),
+		Value: f[11], Source: FromPool}
 	token.TTL = token.Dies.Sub(now)
 	token.Price, _ = strconv.ParseInt(f[9], 10, 64)
 	switch {
@@ -492,8 +495,10 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 // endCall runs cancel. The outcome is the counter for a ticket: missed or left.
 func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
 	_, err := p.call(ctx, cancel,
-		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID), p.key("outbox", "handouts"), p.key("due")},
-		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), markLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row, c.Budget.Scope)
+		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),
+			p.key("outbox", "handouts"), p.key("due")},
+		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), markLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row,
+		c.Budget.Scope)
 	if err == nil {
 		p.c.Changed(c.ID)
 	}

@@ -51,8 +51,9 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 	for reason, address := range map[string]string{
 		"refuses the user or the password": strings.Replace(address, postgrestest.Password, postgrestest.Password+"x", 1),
 		"no such database":                 server.Address("no-such"),
-		"its host name is not known":       strings.Replace(address, "127.0.0.1", "no-such..invalid", 1), // known without asking a server
-		"connection refused":               strings.Replace(address, "127.0.0.1", "127.0.0.3", 1),
+		// known without asking a server
+		"its host name is not known": strings.Replace(address, "127.0.0.1", "no-such..invalid", 1),
+		"connection refused":         strings.Replace(address, "127.0.0.1", "127.0.0.3", 1),
 	} {
 		t.Run(reason, func(t *testing.T) {
 			db, l := open(t, address, DefaultLimit)
@@ -96,7 +97,8 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 			})
 			c.End()
 			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return selectOne(t.Context(), db) == nil })
-			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
+			testkit.Within(t, postgrestest.Patience, "logged",
+				func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
 			testkit.Equal(t, "lines about the two changes", strings.Count(l.String(), "\n"), 2)
 			stop()
 			db.Close()
@@ -110,7 +112,8 @@ func testSession(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	name := address[strings.LastIndex(address, "/")+1:]
 	server.SQL(t, name, "alter database "+name+" set datestyle to 'German'")
-	db, _ := openMigrated(t, address+"?default_query_exec_mode=cache_statement&statement_cache_capacity=100", postgrestest.Patience)
+	db, _ := openMigrated(t, address+"?default_query_exec_mode=cache_statement&statement_cache_capacity=100",
+		postgrestest.Patience)
 	var prepared int
 	var now time.Time
 	const sql = "select count(*) + $1::integer, clock_timestamp() from pg_prepared_statements where name <> ''"

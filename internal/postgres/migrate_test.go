@@ -19,7 +19,8 @@ const allVersions = "1 2"
 // versions returns the applied versions in the database.
 func versions(t *testing.T, server *postgrestest.Server, address string) string {
 	t.Helper()
-	return strings.ReplaceAll(server.SQL(t, address, "select version_id from poold_schema where version_id > 0 order by id"), "\n", " ")
+	return strings.ReplaceAll(server.SQL(t, address,
+		"select version_id from poold_schema where version_id > 0 order by id"), "\n", " ")
 }
 
 // shape lists the columns and indexes of the schema with their types and defaults.
@@ -32,7 +33,8 @@ const shape = `select table_name, column_name, data_type, is_nullable, column_de
 func testDroppedTable(t *testing.T, server *postgrestest.Server) {
 	address := server.Database(t)
 	db, _ := openMigrated(t, address, postgrestest.Patience)
-	made := strings.Fields(server.SQL(t, address, "select tablename from pg_tables where schemaname = 'public' order by 1"))
+	made := strings.Fields(server.SQL(t, address,
+		"select tablename from pg_tables where schemaname = 'public' order by 1"))
 	testkit.DeepEqual(t, "tables that the files make", made, append(slices.Clone(tables), "poold_schema"))
 	whole := server.SQL(t, address, shape)
 	server.SQL(t, address, "insert into captcha_days values ('2026-01-02', 'target', 'login', 'qa', 'lost', 5)")
@@ -92,7 +94,8 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("migrating: %v", err)
 		}
 		runNews(t, db)
-		testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), "start a newer program") })
+		testkit.Within(t, postgrestest.Patience, "logged",
+			func() bool { return strings.Contains(l.String(), "start a newer program") })
 		// During a rolling update, a running program of the earlier version keeps working.
 		testkit.NoError(t, selectOne(t.Context(), old))
 		server.SQL(t, address, "delete from poold_schema where version_id = 99")

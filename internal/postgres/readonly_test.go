@@ -30,9 +30,11 @@ func testReadOnly(t *testing.T, server *postgrestest.Server) {
 		err := change()
 		return errors.Is(err, ErrDown) && strings.Contains(err.Error(), "it takes no changes (SQLSTATE 25006)")
 	})
-	testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), "it takes no changes") })
+	testkit.Within(t, postgrestest.Patience, "logged",
+		func() bool { return strings.Contains(l.String(), "it takes no changes") })
 	testkit.Within(t, postgrestest.Patience, "a reading", func() bool { return selectOne(t.Context(), db) == nil })
 	server.SQL(t, elsewhere, demoted+" reset default_transaction_read_only")
 	testkit.Within(t, postgrestest.Patience, "healed", func() bool { return change() == nil })
-	testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
+	testkit.Within(t, postgrestest.Patience, "logged",
+		func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
 }

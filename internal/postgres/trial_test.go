@@ -31,10 +31,12 @@ func testTry(t *testing.T, server *postgrestest.Server) {
 		{"an earlier version", fmt.Sprint("delete from poold_schema where version_id = ", newest), address,
 			"; the next start brings its tables up to date", nil, ""},
 		{"an earlier version, no right", "", guest, "", ErrDown, "the user lacks the right to make tables"},
-		{"a dropped table", "migrate; drop table captcha_history", address, "", ErrDown, "the table captcha_history does not exist"},
-		{"a newer version", "insert into poold_schema (version_id, is_applied) values (99, true)", address, "", ErrNewer, "version 99"},
-		{"a standby", "alter database " + address[strings.LastIndex(address, "/")+1:] + " set default_transaction_read_only = on",
-			address, "", ErrDown, "it takes no changes"},
+		{"a dropped table", "migrate; drop table captcha_history", address, "", ErrDown,
+			"the table captcha_history does not exist"},
+		{"a newer version", "insert into poold_schema (version_id, is_applied) values (99, true)", address, "", ErrNewer,
+			"version 99"},
+		{"a standby", "alter database " + address[strings.LastIndex(address, "/")+1:] +
+			" set default_transaction_read_only = on", address, "", ErrDown, "it takes no changes"},
 	} {
 		if sql, migrates := strings.CutPrefix(c.prepare, "migrate"); migrates {
 			openMigrated(t, address, postgrestest.Patience)

@@ -121,7 +121,7 @@ func FuzzReadCallback(f *testing.F) {
 func hasOwnCause(err error) bool {
 	cause, _ := strings.CutPrefix(err.Error(), ErrCallback.Error()+": ")
 	return slices.Contains([]string{
-		"too long", "not a well-formed form", "not a well-formed JSON object", "the id is not a task id", "the task is not ready",
-		"a refusal with a token", "no readable token",
+		"too long", "not a well-formed form", "not a well-formed JSON object", "the id is not a task id",
+		"the task is not ready", "a refusal with a token", "no readable token",
 	}, cause)
 }

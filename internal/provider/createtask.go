@@ -79,7 +79,8 @@ func (t createTask) read(q query, reply []byte) (answer, error) {
 	switch q.action {
 	case submit:
 		a, err := createdAnswer(r.TaskID)
-		if done, unread := readResult(q.identity.Type, r); err == nil && unread == nil && done.text != "" { // some services solve pictures at once
+		// some services solve pictures at once
+		if done, unread := readResult(q.identity.Type, r); err == nil && unread == nil && done.text != "" {
 			a.done = &Solution{done.text, done.extra, done.expires}
 		}
 		return a, err

@@ -31,8 +31,10 @@ func TestCannotBeAsked(t *testing.T) {
 		{targets.ProtocolCreateTask, proxied("secret-word:70000"), nil},
 		{targets.ProtocolInPHP, captcha.Identity{Type: captcha.Image}, nil}, // the bytes of the picture are missing
 		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image}, nil},
-		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}}, thePicture()},
-		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"}, thePicture()},
+		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}},
+			thePicture()},
+		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"},
+			thePicture()},
 	} {
 		c, _, w, _ := newScriptedClient(t, targets.Provider{Protocol: row.api})
 		_, err := c.Submit(context.Background(), Request{Identity: row.id, Image: row.image})
@@ -50,7 +52,8 @@ func FuzzTasks(f *testing.F) {
 		`{"errorId":0,"taskId":77}`, `{"errorId":0,"status":"ready","solution":{"token":"t","userAgent":"U"}}`,
 		`{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`,
 		`{"errorId":0,"status":"ready","solution":{"text":"zwei wörter"}}`,
-		`{"errorId":12}`, `{"errorId":1,"errorCode":"ERROR_X"}`, `{"errorId":0,"balance":"1e3"}`, `{"errorId":0,"status":"idle"}`,
+		`{"errorId":12}`, `{"errorId":1,"errorCode":"ERROR_X"}`, `{"errorId":0,"balance":"1e3"}`,
+		`{"errorId":0,"status":"idle"}`,
 	} {
 		f.Add([]byte(seed))
 	}

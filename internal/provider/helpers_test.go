@@ -127,7 +127,8 @@ func (w *scripted) count() int {
 
 // newScriptedClient returns a client with a scripted transport. It also returns a function that
 // sets the answer of the transport.
-func newScriptedClient(t *testing.T, cfg targets.Provider) (*Client, *journal, *scripted, func(status int, body string)) {
+func newScriptedClient(t *testing.T,
+	cfg targets.Provider) (*Client, *journal, *scripted, func(status int, body string)) {
 	t.Helper()
 	c, j := newClient(t, cfg)
 	var mu sync.Mutex

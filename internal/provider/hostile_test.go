@@ -32,8 +32,8 @@ func dialects() []dialect {
 			func(code string) string { return `{"status":0,"request":"` + code + `"}` }},
 		{
 			targets.ProtocolCreateTask, other,
-			`{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`, `"errorId":0,"status":"ready"`,
-			func(code string) string { return `{"errorId":1,"errorCode":"` + code + `"}` },
+			`{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
+			`"errorId":0,"status":"ready"`, func(code string) string { return `{"errorId":1,"errorCode":"` + code + `"}` },
 		},
 	}
 }
@@ -87,7 +87,8 @@ func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 			if len(row.heading) > 0 && row.heading[0] != string(d.api) {
 				continue
 			}
-			text := strings.NewReplacer("{sold}", d.sold, "{cut}", d.sold[:len(d.sold)-2], "{granted}", d.granted).Replace(row.reply)
+			text := strings.NewReplacer("{sold}", d.sold, "{cut}", d.sold[:len(d.sold)-2], "{granted}",
+				d.granted).Replace(row.reply)
 			if before, code, is := strings.Cut(text, "{refused "); is {
 				text = before + d.refused(strings.TrimSuffix(code, "}"))
 			}
@@ -114,12 +115,13 @@ func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 func hostileOutcome(t *testing.T, d dialect, handler http.HandlerFunc, limit time.Duration, action string) string {
 	t.Helper()
 	var calls atomic.Int32
-	c, j := newServedClient(t, targets.Provider{Protocol: d.api, Service: d.profile}, func(w http.ResponseWriter, r *http.Request) {
-		calls.Add(1)
-		// The server notices a disconnect only after the body has been read.
-		_, _ = io.Copy(io.Discard, r.Body)
-		handler(w, r)
-	})
+	c, j := newServedClient(t, targets.Provider{Protocol: d.api, Service: d.profile},
+		func(w http.ResponseWriter, r *http.Request) {
+			calls.Add(1)
+			// The server notices a disconnect only after the body has been read.
+			_, _ = io.Copy(io.Discard, r.Body)
+			handler(w, r)
+		})
 	c.limit = limit
 	ask := submitOne
 	if action == poll {
@@ -211,12 +213,13 @@ func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 func TestAnInvalidAnswerIsQuoted(t *testing.T) {
 	token := strings.Repeat("03AF", 10)
 	for reply, want := range map[string]string{
-		"Service  paused\n":                `the poll was answered with HTTP 200 and "Service  paused"`,
-		"<h1>" + strings.Repeat("a b", 50): `the poll was answered with HTTP 200 and "<h1>` + strings.Repeat("a b", 50)[:76] + `"`,
-		token:                              `the poll was answered with HTTP 200 and "…"`,
-		`{"foo": 1}`:                       `the poll was answered with HTTP 200 and "…"`,
+		"Service  paused\n": `the poll was answered with HTTP 200 and "Service  paused"`,
+		"<h1>" + strings.Repeat("a b", 50): `the poll was answered with HTTP 200 and "<h1>` + strings.Repeat("a b", 50)[:76] +
+			`"`, token: `the poll was answered with HTTP 200 and "…"`,
+		`{"foo": 1}`: `the poll was answered with HTTP 200 and "…"`,
 	} {
-		c, _ := newServedClient(t, targets.Provider{Protocol: targets.ProtocolInPHP, Service: twoCaptcha}, answering(http.StatusOK, reply))
+		c, _ := newServedClient(t, targets.Provider{Protocol: targets.ProtocolInPHP, Service: twoCaptcha},
+			answering(http.StatusOK, reply))
 		if err := pollOne(t, c); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%q: %v", reply, err)
 		}

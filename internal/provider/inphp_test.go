@@ -87,11 +87,13 @@ func TestPollReplies(t *testing.T) {
 		kind        captcha.Type
 		reply, want string
 	}{
-		{captcha.RecaptchaV2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 16<<10+1) + `"}`, "token 03AF"},
+		{captcha.RecaptchaV2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 16<<10+1) + `"}`,
+			"token 03AF"},
 		{captcha.Image, `{"status":1,"request":"` + longest + `"}`, "token " + longest},
 		{captcha.Image, `{"status":1,"request":"` + longest + `x"}`, capacity},
 	} {
-		testkit.Equal(t, "a long reply", pollReply(t, targets.Provider{}, captcha.Identity{Type: row.kind}, row.reply), row.want)
+		testkit.Equal(t, "a long reply", pollReply(t, targets.Provider{}, captcha.Identity{Type: row.kind}, row.reply),
+			row.want)
 	}
 }
 

@@ -42,7 +42,8 @@ const (
 var threadFaults = map[string]fault{
 	"ERROR_ZERO_BALANCE": {class: Capacity, delay: soon, note: "no thread of the account is free"},
 	"ERROR_KEY_DOES_NOT_EXIST": {
-		class: Account, delay: probe, note: "unknown key, or an account without threads", does: refusesKey, remedy: checkKeyAndPlan,
+		class: Account, delay: probe, note: "unknown key, or an account without threads", does: refusesKey,
+		remedy: checkKeyAndPlan,
 	},
 }
 
@@ -120,9 +121,12 @@ var faults = func() map[string]fault {
 		"ERROR_ZERO_BALANCE":                           {Account, probe, "", emptyBalance, topUp},
 		"ERROR_WRONG_USER_KEY ERROR_KEY_DENIED_ACCESS": {Account, probe, "", refusesKey, checkKey},
 		"ERROR_KEY_DOES_NOT_EXIST":                     {Account, probe, "", refusesKey, checkKeyAndPlan},
-		"ERROR_IP_NOT_ALLOWED":                         {Account, probe, "", refusesAddress, "allow the address of this machine in the account's settings at SITE"},
-		"ERROR_IP_BLOCKED":                             {Account, probe, "", refusesAddress, "ask the support of SITE to unblock the address of this machine"},
-		"ERROR_ACCOUNT_SUSPENDED":                      {Account, probe, "", "has suspended the account", "ask the support of SITE why the account is suspended"},
+		"ERROR_IP_NOT_ALLOWED": {Account, probe, "", refusesAddress,
+			"allow the address of this machine in the account's settings at SITE"},
+		"ERROR_IP_BLOCKED": {Account, probe, "", refusesAddress,
+			"ask the support of SITE to unblock the address of this machine"},
+		"ERROR_ACCOUNT_SUSPENDED": {Account, probe, "", "has suspended the account",
+			"ask the support of SITE why the account is suspended"},
 		// Bans of a known length.
 		"IP_BANNED ERROR_IP_BANNED": {Account, 5 * time.Minute, "", bansMachine,
 			"wait until the ban ends, and check providers.NAME.key and the number of submits"},
@@ -136,7 +140,8 @@ var faults = func() map[string]fault {
 		// The parameters of the target are wrong.
 		`ERROR_GOOGLEKEY ERROR_WRONG_GOOGLEKEY ERROR_SITEKEY
 			ERROR_RECAPTCHA_INVALID_SITEKEY`: {class: Parameters, note: "the sitekey is wrong"},
-		"ERROR_PAGEURL ERROR_DOMAIN_NOT_ALLOWED ERROR_RECAPTCHA_INVALID_DOMAIN": {class: Parameters, note: "the pageurl is wrong"},
+		"ERROR_PAGEURL ERROR_DOMAIN_NOT_ALLOWED ERROR_RECAPTCHA_INVALID_DOMAIN": {class: Parameters,
+			note: "the pageurl is wrong"},
 		"ERROR_BAD_TOKEN_OR_PAGEURL": {class: Parameters, note: "the sitekey and the pageurl do not fit"},
 		`ERROR_BAD_PARAMETERS ERROR_CAPTCHA_ID ERROR_NO_SUCH_METHOD ERROR_TASK_NOT_SUPPORTED
 			ERROR_TASK_ABSENT ERROR_BAD_PROXY ERROR_INVALID_TASK_DATA ERROR_BAD_REQUEST ERROR_INVISIBLE_RECAPTCHA

@@ -25,7 +25,8 @@ const maxPerMinute = 12
 func TestNoFaultMakesPooldHammer(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{busyCode, "ERROR_OF_TOMORROW", "https://example.com/help"} {
-		checkBound(t, targets.ProtocolInPHP, "captchaai", code, simulatedtest.Fault{Kind: simulatedtest.Code, Code: code}, 1, false)
+		checkBound(t, targets.ProtocolInPHP, "captchaai", code, simulatedtest.Fault{Kind: simulatedtest.Code, Code: code}, 1,
+			false)
 	}
 	for _, s := range []struct {
 		api     targets.Protocol
@@ -55,46 +56,48 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 
 // checkBound tests one fault, first at submits and then at polls. A fault without a kind is an
 // empty answer.
-func checkBound(t *testing.T, api targets.Protocol, profile, name string, fault simulatedtest.Fault, replicas int, adaptive bool) {
+func checkBound(t *testing.T, api targets.Protocol, profile, name string, fault simulatedtest.Fault, replicas int,
+	adaptive bool) {
 	for _, on := range []simulatedtest.Action{simulatedtest.Submit, simulatedtest.Poll} {
-		t.Run(fmt.Sprintf("%s/%s/%s/%d/adaptive=%v", api, strings.ReplaceAll(name, "/", "_"), on, replicas, adaptive), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				login := siteTarget("site-a", 5)
-				options := simulatedtest.Options{}
-				if fault.On = on; fault.Kind != "" {
-					options.Faults = []simulatedtest.Fault{fault}
-				}
-				if adaptive {
-					login.Refill, login.Min, login.HitRate, login.MissCost = targets.RefillAdaptive, 2, 0.98, 3
-				}
-				f := newFleet(t, replicas, api, profile, options)
-				defer f.close()
-				if fault.Kind == "" {
-					f.empty = on
-				}
-				for _, r := range f.all {
-					r.manager.Apply(&targets.Set{Targets: []targets.Target{login}})
-				}
-				f.advance(80 * time.Second)
-				if fault.Code == busyCode && on == simulatedtest.Submit {
-					return // the target gets no slot, because the provider is busy
-				}
-				made := f.submitTimes("site-a")
-				testkit.AtLeast(t, "submits", len(made), 1)
-				for i := 3; i < len(made); i++ {
-					in := 0
-					for _, at := range made[i:] {
-						if at.Sub(made[i]) < time.Minute {
-							in++
+		t.Run(fmt.Sprintf("%s/%s/%s/%d/adaptive=%v", api, strings.ReplaceAll(name, "/", "_"), on, replicas, adaptive),
+			func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					login := siteTarget("site-a", 5)
+					options := simulatedtest.Options{}
+					if fault.On = on; fault.Kind != "" {
+						options.Faults = []simulatedtest.Fault{fault}
+					}
+					if adaptive {
+						login.Refill, login.Min, login.HitRate, login.MissCost = targets.RefillAdaptive, 2, 0.98, 3
+					}
+					f := newFleet(t, replicas, api, profile, options)
+					defer f.close()
+					if fault.Kind == "" {
+						f.empty = on
+					}
+					for _, r := range f.all {
+						r.manager.Apply(&targets.Set{Targets: []targets.Target{login}})
+					}
+					f.advance(80 * time.Second)
+					if fault.Code == busyCode && on == simulatedtest.Submit {
+						return // the target gets no slot, because the provider is busy
+					}
+					made := f.submitTimes("site-a")
+					testkit.AtLeast(t, "submits", len(made), 1)
+					for i := 3; i < len(made); i++ {
+						in := 0
+						for _, at := range made[i:] {
+							if at.Sub(made[i]) < time.Minute {
+								in++
+							}
+						}
+						if in > maxPerMinute {
+							t.Errorf("%d submits in the minute after %v, of %d", in, made[i].Sub(made[0]), len(made))
+							break
 						}
 					}
-					if in > maxPerMinute {
-						t.Errorf("%d submits in the minute after %v, of %d", in, made[i].Sub(made[0]), len(made))
-						break
-					}
-				}
+				})
 			})
-		})
 	}
 }
 
@@ -107,11 +110,13 @@ func TestARefusedTargetRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := siteTarget("site-a", 3)
 		refuse := simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_GOOGLEKEY"}
-		f := newFleet(t, 3, targets.ProtocolInPHP, "2captcha", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}}, login)
+		f := newFleet(t, 3, targets.ProtocolInPHP, "2captcha", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}},
+			login)
 		defer f.close()
 		f.advance(30 * time.Second)
 		for n, r := range f.all {
-			if s := f.status(r, login); s.State != "refused" || !strings.Contains(s.Reason, "ERROR_WRONG_GOOGLEKEY") || s.Until.IsZero() {
+			if s := f.status(r, login); s.State != "refused" || !strings.Contains(s.Reason, "ERROR_WRONG_GOOGLEKEY") ||
+				s.Until.IsZero() {
 				t.Errorf("replica %d says %+v", n, s)
 			}
 		}
@@ -161,7 +166,8 @@ func TestReplicasShareAFault(t *testing.T) {
 		f := newFleet(t, 3, targets.ProtocolInPHP, "2captcha", simulatedtest.Options{}, a, b)
 		defer f.close()
 		f.advance(30 * time.Second)
-		f.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_ZERO_BALANCE"})
+		f.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code,
+			Code: "ERROR_ZERO_BALANCE"})
 		f.advance(2 * time.Minute) // the tokens expire, so the target wants orders
 		began := time.Now()
 		first := f.provider(f.all[0]).State
@@ -209,7 +215,8 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := siteTarget("site-a", 8), siteTarget("site-b", 1)
-				f := newFleet(t, 1, targets.ProtocolInPHP, "2captcha", simulatedtest.Options{Median: 40 * time.Second, Min: 40 * time.Second}, a)
+				f := newFleet(t, 1, targets.ProtocolInPHP, "2captcha",
+					simulatedtest.Options{Median: 40 * time.Second, Min: 40 * time.Second}, a)
 				defer f.close()
 				f.advance(7 * time.Second)
 				bought := f.service.Totals().Submitted
@@ -258,7 +265,8 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := siteTarget("site-a", 20), siteTarget("site-b", 20), siteTarget("site-c", 20)
 		refuse := simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_OF_TOMORROW"}
-		f := newFleet(t, 3, targets.ProtocolCreateTask, "other", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}}, a, b, c)
+		f := newFleet(t, 3, targets.ProtocolCreateTask, "other", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}},
+			a, b, c)
 		defer f.close()
 		f.advance(time.Minute)
 		began := time.Now()
@@ -274,7 +282,8 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 		}
 		f.service.SetFaults()
 		f.advance(90 * time.Second)
-		if n := f.fresh(a) + f.fresh(b) + f.fresh(c); n < 50 { // not all 60, because some tokens are being replaced at this moment
+		// not all 60, because some tokens are being replaced at this moment
+		if n := f.fresh(a) + f.fresh(b) + f.fresh(c); n < 50 {
 			t.Errorf("%d tokens after it was well again", n)
 		}
 	})

@@ -29,11 +29,12 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	}
 	for name, handler := range echoes() {
 		for _, api := range []targets.Protocol{targets.ProtocolInPHP, targets.ProtocolCreateTask} {
-			c, j := newServedClient(t, targets.Provider{Protocol: api, Balance: true}, func(w http.ResponseWriter, r *http.Request) {
-				check("the request line", r.RequestURI)
-				check("a header", fmt.Sprint(r.Header))
-				handler(w, r)
-			})
+			c, j := newServedClient(t, targets.Provider{Protocol: api, Balance: true},
+				func(w http.ResponseWriter, r *http.Request) {
+					check("the request line", r.RequestURI)
+					check("a header", fmt.Sprint(r.Header))
+					handler(w, r)
+				})
 			makeEveryCall(t, c, j, name, id, check)
 		}
 	}
@@ -93,7 +94,8 @@ func echoes() map[string]http.HandlerFunc {
 }
 
 // makeEveryCall makes every call and passes each resulting text to the function check.
-func makeEveryCall(t *testing.T, c *Client, j *journal, name string, id captcha.Identity, check func(where, text string)) {
+func makeEveryCall(t *testing.T, c *Client, j *journal, name string, id captcha.Identity,
+	check func(where, text string)) {
 	t.Helper()
 	ctx := context.Background()
 	_, err := c.Submit(ctx, Request{Identity: id, Pingback: pingback})
@@ -129,6 +131,6 @@ func TestClean(t *testing.T) {
 	} {
 		testkit.Equal(t, text, clean(text, 100, "", canary), want)
 	}
-	testkit.Equal(t, "a short secret, and one that is not ASCII", clean("ERROR_KEY: key is påsswörd, okay", 100, "key", "påsswörd"),
-		"ERROR_KEY: [redacted] is [redacted], okay")
+	testkit.Equal(t, "a short secret, and one that is not ASCII",
+		clean("ERROR_KEY: key is påsswörd, okay", 100, "key", "påsswörd"), "ERROR_KEY: [redacted] is [redacted], okay")
 }

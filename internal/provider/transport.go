@@ -102,7 +102,8 @@ func (c *Client) parseReply(resp *http.Response, reply []byte, q query) (answer,
 	status := resp.StatusCode
 	delay := max(hiccup, retryAfter(resp.Header, time.Now()))
 	code := "http_" + strconv.Itoa(status)
-	readable := status/100 == 2 || status/100 == 4 // some services refuse calls with a 4xx status and a code of the protocol
+	// some services refuse calls with a 4xx status and a code of the protocol
+	readable := status/100 == 2 || status/100 == 4
 	a, err := answer{}, error(unexpectedReply)
 	if readable {
 		a, err = c.protocol.read(q, reply)
@@ -143,8 +144,8 @@ func bareRefusal(status int) (class Class, proves bool) {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly:
 		return 0, false
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType,
-		http.StatusUnprocessableEntity:
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
+		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return Parameters, true
 	case http.StatusServiceUnavailable, 521, 523, 525, 526, 530: // fronts, such as Cloudflare's, did not reach the service
 		return Capacity, true

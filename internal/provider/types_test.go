@@ -28,8 +28,8 @@ func TestFieldsOfEachType(t *testing.T) {
 		Phrase: true, Math: true, Language: "en", Instructions: "die rötlichen",
 	}
 	image := base64.StdEncoding.EncodeToString(thePicture())
-	short := strings.NewReplacer(url.QueryEscape(image), "PICTURE", image, "PICTURE", url.QueryEscape(pingback), "PINGBACK",
-		pingback, "PINGBACK", url.QueryEscape(canary), "KEY", strings.ReplaceAll(jsonKey, "&", `\u0026`), "KEY")
+	short := strings.NewReplacer(url.QueryEscape(image), "PICTURE", image, "PICTURE", url.QueryEscape(pingback),
+		"PINGBACK", pingback, "PINGBACK", url.QueryEscape(canary), "KEY", strings.ReplaceAll(jsonKey, "&", `\u0026`), "KEY")
 	var text strings.Builder
 	for _, row := range []struct {
 		profile string

@@ -87,8 +87,9 @@ type account struct {
 	removed   time.Time  // of the reload that removed it; zero = it is in the file
 	brake     pool.Brake // as last read
 	inherited bool       // the brake is the former key's, and no call has proved this one
-	tried     time.Time  // when this replica saw the brake begin, or chose the account as a probe; zero = an operator probes it
-	threads   int        // most orders that the service allows; 0 = unknown
+	// when this replica saw the brake begin, or chose the account as a probe; zero = an operator probes it
+	tried     time.Time
+	threads   int // most orders that the service allows; 0 = unknown
 	refreshed time.Time
 	silent    int // expected callbacks in a row that did not arrive
 	submits   streak
@@ -451,7 +452,8 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 		b.setBrake(ctx, a.key, kind, "no proper answer: "+fault.Error(), every, ago)
 	case failed || !c.poll:
 	case known.Kind == pool.BrakePolls: // the answered poll ends an outage of polls
-		_, _ = b.c.Pool.Lift(context.WithoutCancel(ctx), a.Name(), a.key, ago) // without an answer, the next answered poll tries again
+		// without an answer, the next answered poll tries again
+		_, _ = b.c.Pool.Lift(context.WithoutCancel(ctx), a.Name(), a.key, ago)
 	}
 }
 
@@ -559,8 +561,8 @@ func (b *Buyer) announce(a *account, before, now pool.Brake, none bool) {
 		log = b.c.Log.Error
 	}
 	if is {
-		log("a provider is down", "provider", a.Name(), "reason", state.Notice(a.Name(), none), "from", now.Since.Truncate(time.Second),
-			"retry_at", now.Next.UTC().Truncate(time.Second))
+		log("a provider is down", "provider", a.Name(), "reason", state.Notice(a.Name(), none), "from",
+			now.Since.Truncate(time.Second), "retry_at", now.Next.UTC().Truncate(time.Second))
 	} else {
 		state.Since = before.Since
 		b.c.Log.Info("a provider is up again", "provider", a.Name(), "took", time.Since(before.Since).Round(time.Second))

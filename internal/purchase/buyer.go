@@ -206,7 +206,8 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 		none = ErrSimulatedOnly
 		accounts = slices.DeleteFunc(accounts, func(a *account) bool { e, _, _ := b.accounts.terms(a); return !e.Simulated })
 	}
-	if len(accounts) > 0 && (s.Priced || slices.ContainsFunc(s.Budgets, func(budget pool.Budget) bool { return budget.HasMoney() })) {
+	if len(accounts) > 0 && (s.Priced ||
+		slices.ContainsFunc(s.Budgets, func(budget pool.Budget) bool { return budget.HasMoney() })) {
 		none = ErrNoPrice
 		accounts = slices.DeleteFunc(accounts, func(a *account) bool {
 			e, _, _ := b.accounts.terms(a)

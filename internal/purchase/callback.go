@@ -164,8 +164,10 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	// The token was solved after the submit, and at most f.Delay before its callback arrived.
 	n := news{trigger: solved, by: "callback", callback: true, born: o.submitted.Sub(o.placed), solvedAt: time.Now()}
 	n.solution = provider.Solution{Token: l.Token, Extra: l.Extra, Expires: l.Expires}
-	member, late := captcha.Of(f.Identity.Type).Extra, time.Since(arrived) > completeTime // a replay of letters must not wait
-	if a, _ := b.accounts.of(f); a != nil && !late && l.Code == "" && f.Task != "" && member != "" && l.Extra.Members()[member] == "" {
+	// a replay of letters must not wait
+	member, late := captcha.Of(f.Identity.Type).Extra, time.Since(arrived) > completeTime
+	if a, _ := b.accounts.of(f); a != nil && !late && l.Code == "" && f.Task != "" && member != "" &&
+		l.Extra.Members()[member] == "" {
 		limited, stop := context.WithTimeout(ctx, completeTime) // some services leave it out of their callbacks
 		if whole, err := a.Poll(limited, f.Task, f.Identity); err == nil {
 			n.solution = whole
@@ -245,8 +247,8 @@ func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error)
 	})
 	b.logDisk(errors.Join(unread, disk))
 	if len(outcomes) > 0 {
-		b.c.Log.Info("dead letters were replayed", "replayed", outcomes[DeadLetterReplayed], "dropped", outcomes[DeadLetterDropped],
-			"expired", outcomes[DeadLetterExpired])
+		b.c.Log.Info("dead letters were replayed", "replayed", outcomes[DeadLetterReplayed], "dropped",
+			outcomes[DeadLetterDropped], "expired", outcomes[DeadLetterExpired])
 	}
 	return outcomes, errors.Join(err, ctx.Err())
 }

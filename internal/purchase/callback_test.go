@@ -277,7 +277,8 @@ func TestSilentCallbacks(t *testing.T) {
 		for i := range 4 {
 			one.mustBuy(spec())
 			time.Sleep(5 * second)
-			_ = two.Callback(t.Context(), request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d&useragent=U", i+1, i)))
+			_ = two.Callback(t.Context(), request(f.requests[i].Pingback,
+				fmt.Sprintf("id=main%d&code=03AF%d&useragent=U", i+1, i)))
 			time.Sleep(60 * second)
 		}
 		testkit.Equal(t, "polls", f.polled(), 0)

@@ -245,7 +245,8 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	case pool.Gone, pool.Other, string(pool.Stopped):
 		return how, nil
 	case pool.Repeated:
-		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "order", f.Order, "task", f.Task)
+		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "order", f.Order, "task",
+			f.Task)
 	case string(pool.Lost):
 		b.c.Log.Warn("an order is lost: its outcome is unknown, and its price counts",
 			"target", f.Target, "provider", f.Provider, "order", f.Order, "task", f.Task)
@@ -269,7 +270,8 @@ func row(o *order, wanted bool) string {
 
 // persist repeats a step of an order that must not be lost until it is done: Redis may be away, full or read-only
 // meanwhile. It ends at the order's deadline, and stopGrace after the end of ctx.
-func (b *Buyer) persist(ctx context.Context, o *order, step func(context.Context) (string, error)) (how string, err error) {
+func (b *Buyer) persist(ctx context.Context, o *order,
+	step func(context.Context) (string, error)) (how string, err error) {
 	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.placed.Add(b.life(o.facts.Timeout)))
 	defer cancel()
 	unhook := context.AfterFunc(ctx, func() {
@@ -297,7 +299,8 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 		}
 		if s, is := o.account.SolvedAtOnce(o.facts.Task); is {
 			took := o.answered.Sub(o.submitted)
-			b.finish(ctx, o, pool.Bought, news{trigger: solved, by: "submit", solution: s, born: o.submitted.Sub(o.placed), lead: took, solvedAt: o.answered})
+			b.finish(ctx, o, pool.Bought, news{trigger: solved, by: "submit", solution: s, born: o.submitted.Sub(o.placed),
+				lead: took, solvedAt: o.answered})
 			return
 		}
 	}
@@ -372,7 +375,8 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 			"provider", f.Provider, "task", task, "err", err)
 		f.Task = ""
 	case how == pool.Gone: // a callback was faster, or the deadline was
-		b.c.Log.Debug("the order of a submit has ended before its answer", "target", f.Target, "provider", f.Provider, "task", task)
+		b.c.Log.Debug("the order of a submit has ended before its answer", "target", f.Target, "provider", f.Provider, "task",
+			task)
 		f.Task = ""
 	case how == pool.Repeated:
 		b.c.Log.Error("a submit was answered with the task of another order", "target", f.Target, "provider", f.Provider,

@@ -21,7 +21,8 @@ func parseAddresses(addresses string) (first *redis.Options, hosts []string, err
 	for i, address := range strings.Split(addresses, ",") {
 		options, err := redis.ParseURL(strings.TrimSpace(address))
 		if err != nil { // it may quote the address
-			return nil, nil, fmt.Errorf("redis address %d: must be redis://, rediss:// or unix://, with host:port or a path", i+1)
+			return nil, nil, fmt.Errorf("redis address %d: must be redis://, rediss:// or unix://, with host:port or a path",
+				i+1)
 		}
 		if first == nil {
 			first = options

@@ -21,8 +21,9 @@ import (
 func TestBadAddressesAreNotQuoted(t *testing.T) {
 	const canary = "canary-password"
 	for _, address := range []string{
-		"http://:" + canary + "@127.0.0.1:1", "redis://:" + canary + "@127.0.0.1:1/x/y", "redis://:" + canary + "@[::1", canary,
-		"redis://127.0.0.1:1,nonsense://:" + canary + "@127.0.0.1:2", "redis://:" + canary + "@127.0.0.1:1/3,redis://127.0.0.1:2",
+		"http://:" + canary + "@127.0.0.1:1", "redis://:" + canary + "@127.0.0.1:1/x/y", "redis://:" + canary + "@[::1",
+		canary, "redis://127.0.0.1:1,nonsense://:" + canary + "@127.0.0.1:2", "redis://:" + canary +
+			"@127.0.0.1:1/3,redis://127.0.0.1:2",
 	} {
 		if _, err := Open(Options{Addresses: address}); err == nil || strings.Contains(err.Error(), canary) {
 			t.Errorf("%q: %v", address, err)
@@ -49,7 +50,8 @@ func TestCertificatesAndPasswordsChange(t *testing.T) {
 		testkit.NoError(t, err)
 		with = TLS{Certificates: []tls.Certificate{pair}, Issuers: x509.NewCertPool()}
 		with.Issuers.AddCert(pair.Leaf)
-		return []any{"CONFIG", "SET", "tls-cert-file", certificate, "tls-key-file", key, "tls-ca-cert-file", certificate}, with
+		return []any{"CONFIG", "SET", "tls-cert-file", certificate, "tls-key-file", key, "tls-ca-cert-file", certificate},
+			with
 	}
 	port := strconv.Itoa(testkit.FreePort(t))
 	plain := redistest.Server(t, "--tls-auth-clients", "yes", "--user", "poold", "on", ">old", "~*", "&*", "+@all")
@@ -62,7 +64,8 @@ func TestCertificatesAndPasswordsChange(t *testing.T) {
 		login, want string
 	}{
 		{append(first, "tls-port", port), TLS{}, "old", badCertificate + "poold does not trust its issuer (redis.tls.ca)"},
-		{nil, TLS{Issuers: one.Issuers}, "old", "redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)"},
+		{nil, TLS{Issuers: one.Issuers}, "old",
+			"redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)"},
 		{nil, one, "old", ""},
 		{second, one, "old", badCertificate + "poold does not trust its issuer (redis.tls.ca)"},
 		{nil, two, "old", ""},
@@ -91,7 +94,8 @@ func TestPasswordOfSentinels(t *testing.T) {
 		{"watcher", "secret", "other", "the sentinels know no master of the name in redis.sentinel_master"},
 		{"watcher", "secret", "main", ""},
 	} {
-		db := opened(t, Options{Addresses: sentinel, SentinelMaster: c.master, SentinelUser: c.user, SentinelPassword: c.password})
+		db := opened(t, Options{Addresses: sentinel, SentinelMaster: c.master, SentinelUser: c.user,
+			SentinelPassword: c.password})
 		testkit.Equal(t, c.user+":"+c.password, fault(t, db), c.want)
 	}
 }
@@ -101,8 +105,8 @@ func TestPasswordOfSentinels(t *testing.T) {
 func TestSentinelsHang(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.SentinelNodes(t)
-	db := opened(t, Options{Addresses: "redis://" + nodes[2].Addr + ",redis://" + nodes[3].Addr + ",redis://" + nodes[4].Addr,
-		SentinelMaster: redistest.MasterName})
+	db := opened(t, Options{Addresses: "redis://" + nodes[2].Addr + ",redis://" + nodes[3].Addr + ",redis://" +
+		nodes[4].Addr, SentinelMaster: redistest.MasterName})
 	call := func() error { return errors.Join(db.Slow.Ping(t.Context()).Err(), db.Hot.Ping(t.Context()).Err()) }
 	testkit.NoError(t, call())
 	hanging := 0

@@ -117,7 +117,8 @@ func (db *DB) report(was, now *condition) {
 	switch {
 	case err == nil && was.fault == nil:
 	case err == nil:
-		db.log.Info("redis serves again", "from", was.since.UTC().Truncate(time.Second), "took", time.Since(was.since).Round(time.Second))
+		db.log.Info("redis serves again", "from", was.since.UTC().Truncate(time.Second), "took",
+			time.Since(was.since).Round(time.Second))
 		if db.Back != nil {
 			db.Back(time.Since(was.since), Reason(was.fault))
 		}
@@ -138,7 +139,8 @@ func (db *DB) probe(ctx context.Context, lost time.Time) *condition {
 	if !lost.IsZero() {
 		noticed = strconv.FormatInt(lost.UnixMilli(), 10)
 	}
-	reply, err := writes.Run(ctx, db.probes, []string{key, "{" + db.Prefix + "}:data", "{" + db.Prefix + "}:lost"}, rand.Text(), noticed).StringSlice()
+	reply, err := writes.Run(ctx, db.probes, []string{key, "{" + db.Prefix + "}:data", "{" + db.Prefix + "}:lost"},
+		rand.Text(), noticed).StringSlice()
 	if err == nil {
 		db.met.Store(true)
 		now := &condition{data: reply[0]}

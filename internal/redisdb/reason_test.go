@@ -38,8 +38,9 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 	}{
 		"wrong password": {"redis://:" + password + "@" + locked, "", nil, "redis refuses the user or its password", locked},
 		"no password":    {"redis://" + locked, "", nil, "redis requires a password", locked},
-		"no sentinel":    {"redis://" + locked, "main", nil, "the address in redis.url is not a sentinel", "sentinels " + locked},
-		"wrong master":   {"redis://" + liar, "main", nil, "redis is read-only: this is a replica", "sentinels " + liar},
+		"no sentinel": {"redis://" + locked, "main", nil, "the address in redis.url is not a sentinel", "sentinels " +
+			locked},
+		"wrong master": {"redis://" + liar, "main", nil, "redis is read-only: this is a replica", "sentinels " + liar},
 		"nobody there": {"redis://:" + password + "@127.0.0.1:1", "", nil,
 			"redis refuses the connection: nothing listens there", "127.0.0.1:1"},
 		"no socket":     {"unix://:" + password + "@/no/such.sock", "", nil, "redis' socket does not exist", "/no/such.sock"},
@@ -61,7 +62,8 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 			"redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)", ""},
 		"silent with TLS": {secure, "", context.DeadlineExceeded, "redis does not answer, or speaks no TLS there", ""},
 		"silent":          {at, "", context.DeadlineExceeded, "redis does not answer", ""},
-		"closed":          {at, "", io.EOF, "redis closes the connection without an answer: if it requires TLS, begin with rediss://", ""},
+		"closed": {at, "", io.EOF,
+			"redis closes the connection without an answer: if it requires TLS, begin with rediss://", ""},
 		"closed with TLS": {secure, "", io.EOF, "redis closes the connection without an answer", ""},
 		"cluster away": {at + "," + at, "", of(syscall.ECONNREFUSED),
 			"redis refuses the connection: nothing listens there", "redis.example.com:6379, redis.example.com:6379"},
@@ -78,7 +80,8 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 			now := s.probe(t.Context(), time.Time{})
 			s.report(s.condition.Swap(now), now)
 			testkit.Equal(t, "health", s.Health().Reason, c.reason+" ("+cmp.Or(c.where, "redis.example.com:6379")+")")
-			if text := log.String(); !errors.Is(now.fault, ErrDown) || !strings.Contains(text, c.reason) || strings.Contains(text, password) {
+			if text := log.String(); !errors.Is(now.fault, ErrDown) || !strings.Contains(text, c.reason) ||
+				strings.Contains(text, password) {
 				t.Errorf("%v\nlog: %s", now.fault, text)
 			}
 			s.met.Store(true) // if the server has served before, the address has the right protocol
@@ -100,8 +103,9 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 	}
 	for _, answer := range []string{
 		"TRYAGAIN Multiple keys request during rehashing of slot", "ASK 1059 127.0.0.1:1", "CLUSTERDOWN Hash slot not served",
-		"LOADING Redis is loading the dataset in memory", "NOREPLICAS Not enough good replicas to write.", "MISCONF Redis is configured",
-		"MASTERDOWN Link with MASTER is down", "ERR max number of clients reached", "OOM command not allowed",
+		"LOADING Redis is loading the dataset in memory", "NOREPLICAS Not enough good replicas to write.",
+		"MISCONF Redis is configured", "MASTERDOWN Link with MASTER is down", "ERR max number of clients reached",
+		"OOM command not allowed",
 	} {
 		if got := Reason(Down(redisAnswer(answer))); got == "redis answers with an error" || got == reasonSilent {
 			t.Errorf("%s: %s", answer, got)
@@ -115,16 +119,19 @@ func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Server(t)
 	db := opened(t, Options{Addresses: "redis://poold:" + redistest.Password + "@" + addr, Prefix: "captcha"})
-	redistest.Do(t, addr, "ACL", "SETUSER", "poold", "on", ">"+redistest.Password, "~{captcha}:*", "+@all", "-getex", "-xadd")
+	redistest.Do(t, addr, "ACL", "SETUSER", "poold", "on", ">"+redistest.Password, "~{captcha}:*", "+@all", "-getex",
+		"-xadd")
 	run := func(text, key string) error { return NewScript(text).Run(t.Context(), db.Hot, []string{key}).Err() }
 	push := db.Slow.Pipeline()
 	push.LPush(t.Context(), "captcha:events:private", "x")
 	_, pushed := push.Exec(t.Context())
 	for want, err := range map[string]error{
-		"the command GETEX, here with {captcha}:secret":  db.Slow.GetEx(t.Context(), "{captcha}:secret", time.Hour).Err(),
-		"the command XADD, here with {captcha}:outbox:*": run("\n\nredis.call('XADD', KEYS[1], '*', 'a', 'b')", "{captcha}:outbox:ends"),
-		"the keys of GET, here with {captcha}:reply:*":   run("return redis.call('GET', 'captcha:x')", "{captcha}:reply:private"),
-		"the keys of LPUSH, here with captcha:events:*":  pushed,
+		"the command GETEX, here with {captcha}:secret": db.Slow.GetEx(t.Context(), "{captcha}:secret", time.Hour).Err(),
+		"the command XADD, here with {captcha}:outbox:*": run("\n\nredis.call('XADD', KEYS[1], '*', 'a', 'b')",
+			"{captcha}:outbox:ends"),
+		"the keys of GET, here with {captcha}:reply:*": run("return redis.call('GET', 'captcha:x')",
+			"{captcha}:reply:private"),
+		"the keys of LPUSH, here with captcha:events:*": pushed,
 		"the keys of EVAL, here with captcha:reply:*": redis.NewScript("return {redis.call('GET', KEYS[1])}").Eval(
 			t.Context(), db.Slow, []string{"captcha:reply:private"}).Err(),
 	} {

@@ -37,7 +37,8 @@ func TestDangerousSettingsAreLoggedAndShown(t *testing.T) {
 	var log testkit.Log
 	s := running(t, Options{Addresses: "redis://" + addr, Log: log.Logger()})
 	for round := 1; round <= 2; round++ {
-		testkit.Within(t, 20*time.Second, "a review", func() bool { return len(s.Health().Notices) == 2 && log.Count("WARN") == 2*round })
+		testkit.Within(t, 20*time.Second, "a review",
+			func() bool { return len(s.Health().Notices) == 2 && log.Count("WARN") == 2*round })
 		if found := strings.Join(s.Health().Notices, " "); !strings.Contains(found, "maxmemory-policy allkeys-lru") ||
 			!strings.Contains(found, "no append-only file") || log.Count("allkeys-lru") != round {
 			t.Errorf("in round %d: %q\n%s", round, found, log.String())
@@ -72,7 +73,8 @@ func TestTryFindsFaultsAndDangerousSettings(t *testing.T) {
 		{"PING", "PING", ""},
 		{"ACL SETUSER poold resetkeys ~other:*", "ACL SETUSER poold resetkeys ~{captcha}:*",
 			"the keys of EVALSHA, here with {captcha}:probe"},
-		{"ACL SETUSER poold -evalsha -eval", "ACL SETUSER poold +evalsha +eval", "a right that poold needs: the command EVAL"},
+		{"ACL SETUSER poold -evalsha -eval", "ACL SETUSER poold +evalsha +eval",
+			"a right that poold needs: the command EVAL"},
 		{"CONFIG SET appendonly no", "CONFIG SET appendonly yes", "set appendonly yes"},
 		{"CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "set noeviction"},
 	} {

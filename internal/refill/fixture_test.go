@@ -111,7 +111,8 @@ func (w *world) start(n int, set *targets.Set) (all []*replica) {
 				r.Changed(id)
 			}
 		}
-		r.pool = pool.New(pool.Config{DB: db, Takes: db, Prefix: "p", Replica: rand.Text(), Log: r.log.Logger(), Changed: changed})
+		r.pool = pool.New(pool.Config{DB: db, Takes: db, Prefix: "p", Replica: rand.Text(), Log: r.log.Logger(),
+			Changed: changed})
 		r.Manager = refill.New(r.pool, r, r.log.Logger())
 		r.Refused = func(target, reason string, is bool) { r.told = append(r.told, fmt.Sprint(target, ": ", reason, is)) }
 		r.Apply(set)

@@ -93,7 +93,8 @@ func TestBrakes(t *testing.T) {
 		time.Sleep(time.Minute)
 		testkit.Equal(t, "logged", r.log.Count("level=ERROR", "state=refused"), 2)
 		r.Apply(others(login))
-		testkit.Equal(t, "logged at the change of the file", r.log.Count("target=login", "state=ok", `reason="the file changed"`), 1)
+		testkit.Equal(t, "logged at the change of the file",
+			r.log.Count("target=login", "state=ok", `reason="the file changed"`), 1)
 	})
 	bubble(t, "the orders fail", func(t *testing.T, w *world) {
 		login := target("login", 20)

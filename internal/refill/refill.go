@@ -107,7 +107,8 @@ func (m *Manager) Apply(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	first, old := m.set == nil, m.subjects
-	others := !first && (m.set.Budget != set.Budget || !maps.Equal(m.set.Owners, set.Owners) || !reflect.DeepEqual(m.set.Providers, set.Providers))
+	others := !first && (m.set.Budget != set.Budget || !maps.Equal(m.set.Owners, set.Owners) ||
+		!reflect.DeepEqual(m.set.Providers, set.Providers))
 	m.set, m.subjects = set, map[captcha.ID]*subject{}
 	for i := range set.Targets {
 		t := &set.Targets[i]

@@ -262,7 +262,8 @@ func TestThreads(t *testing.T) {
 		r := w.start(2, file(login))
 		time.Sleep(4 * second)
 		for range 50 {
-			testkit.Equal(t, "state", w.state(login), "starved 1 of 1 threads of main in use; raise concurrency, unless the service hangs")
+			testkit.Equal(t, "state", w.state(login),
+				"starved 1 of 1 threads of main in use; raise concurrency, unless the service hangs")
 			time.Sleep(second)
 		}
 		testkit.AtLeast(t, "orders in 54 s", w.sold(login), 10)

@@ -79,7 +79,8 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case b.Brakes() && b.Kind == string(pool.Hopeless):
 		set(Refused, b.Reason, b.Since, b.Next)
 	case b.Brakes():
-		set(Starved, fmt.Sprintf("the last orders failed, so one is tried each %v (check the sitekey, and the provider): %s", b.Every, b.Reason), b.Since, b.Next)
+		set(Starved, fmt.Sprintf("the last orders failed, so one is tried each %v (check the sitekey, and the provider): %s",
+			b.Every, b.Reason), b.Since, b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{}, time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
@@ -130,7 +131,8 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	found := *c
 	found.Status = string(text)
 	s := StatusOf(d.target, &found)
-	short := s.State == Starved && c.At.Sub(s.Since) < starvedLogged // while a provider hangs, it may come and go each second
+	// while a provider hangs, it may come and go each second
+	short := s.State == Starved && c.At.Sub(s.Since) < starvedLogged
 	d.m.mu.Lock()
 	changed := s.State != d.reported && !short
 	if changed {

@@ -24,7 +24,8 @@ func TestList(t *testing.T) {
 	names := []string{name("v2", began.Add(time.Hour)), name("v1@a", began), "another"}
 	list := replicas.List(names)
 	testkit.Equal(t, "the list",
-		fmt.Sprint(list[0].ID, " ", list[0].Started.IsZero(), " ", list[1].Version, " ", list[2].Version), "another true v1_a v2")
+		fmt.Sprint(list[0].ID, " ", list[0].Started.IsZero(), " ", list[1].Version, " ", list[2].Version),
+		"another true v1_a v2")
 	if !list[1].Started.Equal(began) || list[1].String() != list[1].ID+" (host:8080)" || list[0].String() != "another" ||
 		list[1].ID == list[2].ID || replicas.List(nil) != nil {
 		t.Errorf("%+v", list)
@@ -43,7 +44,8 @@ func TestWatch(t *testing.T) {
 		var gone []string
 		live.Store(&[]string{"one@v@", "two@v@"})
 		stop := testkit.Run(t, func(ctx context.Context) error {
-			return replicas.Watch(ctx, func() []string { return *live.Load() }, func(r replicas.Replica) { gone = append(gone, r.ID) })
+			return replicas.Watch(ctx, func() []string { return *live.Load() },
+				func(r replicas.Replica) { gone = append(gone, r.ID) })
 		})
 		time.Sleep(3 * time.Second)
 		setLive(7*time.Second, "one@v@")

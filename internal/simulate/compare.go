@@ -35,7 +35,8 @@ func newMoney(r policy.Result, price float64) *Money {
 	}
 	shown := func(x float64) float64 { return math.Round(x*1e6) / 1e6 } // as in /status.json
 	return &Money{
-		Price: shown(price), Spent: shown(float64(r.Bought) * price / perPrice), PerDay: shown(r.BoughtADay * price / perPrice),
+		Price: shown(price), Spent: shown(float64(r.Bought) * price / perPrice),
+		PerDay: shown(r.BoughtADay * price / perPrice),
 	}
 }
 

@@ -25,7 +25,8 @@ func run(ctx context.Context, args ...string) (printed string, err error) {
 }
 
 func runTo(ctx context.Context, out io.Writer, args ...string) error {
-	command := simulate.Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: out, Stderr: io.Discard})
+	command := simulate.Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: out,
+		Stderr: io.Discard})
 	command.SilenceErrors, command.SilenceUsage = true, true
 	command.SetArgs(args)
 	return command.ExecuteContext(ctx)

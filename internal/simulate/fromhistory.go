@@ -15,8 +15,10 @@ import (
 
 // fromHistory asks a daemon for the requests of a key in the last time, of the target or of all. The result has the
 // seconds of the requests after the first one, ascending, and the time of the first one.
-func fromHistory(ctx context.Context, daemon *cli.Client, key, target string, last time.Duration) (arrivals []float64, first time.Time, err error) {
-	query := url.Values{"from": {time.Now().Add(-last).UTC().Format(time.RFC3339)}, "limit": {strconv.Itoa(history.MostLimit)}}
+func fromHistory(ctx context.Context, daemon *cli.Client, key, target string,
+	last time.Duration) (arrivals []float64, first time.Time, err error) {
+	query := url.Values{"from": {time.Now().Add(-last).UTC().Format(time.RFC3339)},
+		"limit": {strconv.Itoa(history.MostLimit)}}
 	var times []time.Time
 	for more := true; more; {
 		text, err := daemon.Get(ctx, "/history/key/"+url.PathEscape(key)+"?"+query.Encode())
@@ -41,7 +43,8 @@ func fromHistory(ctx context.Context, daemon *cli.Client, key, target string, la
 	}
 	if len(times) == 0 {
 		return nil, first, fmt.Errorf(
-			"the history has no request of the key %q in the last %v; see `poold history key %s`, or give a longer --length", key, last, key)
+			"the history has no request of the key %q in the last %v; see `poold history key %s`, or give a longer --length",
+			key, last, key)
 	}
 	slices.SortFunc(times, time.Time.Compare)
 	for _, at := range times {

@@ -66,7 +66,8 @@ func TestFromHistory(t *testing.T) {
 func TestPlot(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.svg")
 	var printed strings.Builder
-	command := Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: &printed, Stderr: io.Discard})
+	command := Command(&cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: &printed,
+		Stderr: io.Discard})
 	command.SetArgs(strings.Fields("--depth 5 --demand timer:60s --length 1h --json --plot " + file))
 	testkit.NoError(t, command.ExecuteContext(t.Context()))
 	var result struct{ Requests, Hits int }

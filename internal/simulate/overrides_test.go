@@ -19,7 +19,8 @@ import (
 // baseOf returns the simulation and the text of the price that a command line describes.
 func baseOf(t *testing.T, args ...string) (policy.Simulation, string) {
 	t.Helper()
-	console := &cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: io.Discard, Stderr: io.Discard}
+	console := &cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: io.Discard,
+		Stderr: io.Discard}
 	command := &cobra.Command{Use: "simulate"}
 	s := simulationFlags(command, console)
 	testkit.NoError(t, command.ParseFlags(args))
@@ -50,11 +51,13 @@ func TestFlagsOverrideTheTarget(t *testing.T) {
 		}, 3},
 		"the tokens": {[]string{"--lifetime", "200s", "--margin", "50s", "--price", "5"},
 			func(s *policy.Simulation) { s.Params.Usable = 150 * time.Second }, 5},
-		"the lifetime alone": {[]string{"--lifetime", "200s"}, func(s *policy.Simulation) { s.Params.Usable = 170 * time.Second }, 3},
-		"the provider": {[]string{"--lead", "20s", "--spread", "0.1", "--fail", "0.2", "--concurrency", "9"}, func(s *policy.Simulation) {
-			s.Concurrency = 9
-			s.Solves = policy.Solves{Median: 20 * time.Second, Sigma: 0.1, Fail: 0.2}
-		}, 3},
+		"the lifetime alone": {[]string{"--lifetime", "200s"},
+			func(s *policy.Simulation) { s.Params.Usable = 170 * time.Second }, 3},
+		"the provider": {[]string{"--lead", "20s", "--spread", "0.1", "--fail", "0.2", "--concurrency", "9"},
+			func(s *policy.Simulation) {
+				s.Concurrency = 9
+				s.Solves = policy.Solves{Median: 20 * time.Second, Sigma: 0.1, Fail: 0.2}
+			}, 3},
 		"the run": {[]string{"--length", "2h", "--seed", "4"}, func(s *policy.Simulation) {
 			s.Length, s.Seed = 7200, 4
 		}, 3},
@@ -65,7 +68,8 @@ func TestFlagsOverrideTheTarget(t *testing.T) {
 		if len(got.Params.Warm) != 1 || got.Params.Warm[0].Tokens != 6 || len(got.Arrivals) < 400 {
 			t.Errorf("%s: %d windows, %d arrivals", name, len(got.Params.Warm), len(got.Arrivals))
 		}
-		if got.Arrivals, got.Params.Warm = nil, nil; !reflect.DeepEqual(got, want) || cost != fmt.Sprintf("%.2f USD", x.price) {
+		if got.Arrivals, got.Params.Warm = nil, nil; !reflect.DeepEqual(got, want) ||
+			cost != fmt.Sprintf("%.2f USD", x.price) {
 			t.Errorf("%s: %s, %+v\nwant %g USD, %+v", name, cost, got, x.price, want)
 		}
 	}

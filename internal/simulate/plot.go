@@ -34,7 +34,8 @@ func (p *plot) svg(title string) string {
 	var s strings.Builder
 	write := func(format string, values ...any) { fmt.Fprintf(&s, format+"\n", values...) }
 	write(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 430" font-family="sans-serif" font-size="12">`)
-	write(`<rect width="100%%" height="100%%" fill="white"/><text x="20" y="20">%s, in %v</text>`, title, time.Duration(p.length)*time.Second)
+	write(`<rect width="100%%" height="100%%" fill="white"/><text x="20" y="20">%s, in %v</text>`, title,
+		time.Duration(p.length)*time.Second)
 	panel := func(bottom float64, what string, colors [2]string, heights func(bar int) [2]int) {
 		most := 1
 		for i := range p.bars {

@@ -51,7 +51,8 @@ type simulation struct {
 func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	s := new(simulation)
 	flags, t := command.Flags(), &s.settings
-	flags.StringVar(&s.config, "config", c.Env("POOLD_CONFIG", "pools.yaml"), "the `file` that --target is in (env POOLD_CONFIG)")
+	flags.StringVar(&s.config, "config", c.Env("POOLD_CONFIG", "pools.yaml"),
+		"the `file` that --target is in (env POOLD_CONFIG)")
 	flags.StringVar(&s.target, "target", "",
 		"the `name` of a target in the file; without it give --depth, and no file is read. For warm windows second 0 is Monday, 00:00 UTC")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
@@ -63,17 +64,22 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	usual := policy.DefaultSolves()
 	flags.DurationVar(&s.solves.Median, "lead", usual.Median,
 		"median lead time of the provider; lead times are lognormal, from a third to twenty thirds of it")
-	flags.Float64Var(&s.solves.Sigma, "spread", usual.Sigma, "spread of the lead times, the sigma of their lognormal distribution, 0 to 5")
+	flags.Float64Var(&s.solves.Sigma, "spread", usual.Sigma,
+		"spread of the lead times, the sigma of their lognormal distribution, 0 to 5")
 	flags.Float64Var(&s.solves.Fail, "fail", usual.Fail, "share of solves that fail, 0 to 1")
 	flags.IntVar(&s.concurrency, "concurrency", defaultConcurrency, "most orders in flight")
 	flags.DurationVar(&t.Lifetime, "lifetime", 0, "lifetime of a token (default the target's, else 2m)")
-	flags.DurationVar(&t.Margin, "margin", 0, "last part of the lifetime, in which a token is not handed out (default the target's, else 40s)")
+	flags.DurationVar(&t.Margin, "margin", 0,
+		"last part of the lifetime, in which a token is not handed out (default the target's, else 40s)")
 	flags.StringVar((*string)(&t.Refill), "refill", "", "fixed or adaptive (default the target's, else fixed)")
-	flags.IntVar(&t.Depth, "depth", 0, "fixed: tokens kept; adaptive: most tokens kept and on order (default the target's)")
+	flags.IntVar(&t.Depth, "depth", 0,
+		"fixed: tokens kept; adaptive: most tokens kept and on order (default the target's)")
 	flags.IntVar(&t.Min, "min", 0, "adaptive: tokens kept without demand (default the target's, else 0)")
 	flags.Float64Var(&t.HitRate, "hit-rate", 0, "adaptive: wanted share of hits (default the target's, else 0.97)")
-	flags.Float64Var(&t.MissCost, "miss-cost", 0, "adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
-	flags.DurationVar(&t.IdleAfter, "idle-after", 0, "without a request for this time, fall to --min; 0 = never (default the target's)")
+	flags.Float64Var(&t.MissCost, "miss-cost", 0,
+		"adaptive: spare tokens to save one caller a wait (default the target's, else 3)")
+	flags.DurationVar(&t.IdleAfter, "idle-after", 0,
+		"without a request for this time, fall to --min; 0 = never (default the target's)")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the random arrivals and lead times; the same seed gives the same answer")
 	flags.Float64Var(&s.price, "price", 0,
 		"price of 1000 solves, in any currency; 0 = show no money (default price_per_1000 of the target's provider)")
@@ -149,7 +155,8 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 	return s.printResult(c.Stdout, result, spent)
 }
 
-func (s *simulation) base(ctx context.Context, c *cli.Console, flags *pflag.FlagSet) (base policy.Simulation, err error) {
+func (s *simulation) base(ctx context.Context, c *cli.Console,
+	flags *pflag.FlagSet) (base policy.Simulation, err error) {
 	base = policy.Simulation{Solves: s.solves, Concurrency: s.concurrency, Seed: s.seed}
 	if base.Params, err = s.fill(c, flags); err != nil {
 		return base, err

@@ -8,7 +8,8 @@ import (
 )
 
 var savedBy = map[pool.Source]pool.SavingsSource{
-	pool.FromPool: pool.SavedPool, pool.FromSolve: pool.SavedSolve, FromShared: pool.SavedWaiting, pool.FromReplay: pool.SavedReplay,
+	pool.FromPool: pool.SavedPool, pool.FromSolve: pool.SavedSolve, FromShared: pool.SavedWaiting,
+	pool.FromReplay: pool.SavedReplay,
 }
 
 // count counts a request. A request without a token counts as missed if a token could have come, else as refused.

@@ -57,7 +57,8 @@ type clockedStore struct {
 	dead *atomic.Bool
 }
 
-func (c *clockedStore) Load(ctx context.Context, key captcha.ID) (value []byte, version int64, now time.Time, err error) {
+func (c *clockedStore) Load(ctx context.Context,
+	key captcha.ID) (value []byte, version int64, now time.Time, err error) {
 	if c.dead.Load() {
 		return nil, 0, time.Time{}, redisdb.ErrDown
 	}

@@ -321,7 +321,8 @@ func (s *drawnStory) check() {
 	f, sold := stock.Counters, len(s.tasks)
 	out := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded
 	// A lost order may or may not have been sold.
-	if int(f.Bought) < sold || int(f.Bought-f.Lost) > sold || out+int64(stock.Fresh) != f.Bought || stock.Orders+stock.Waiting != 0 {
+	if int(f.Bought) < sold || int(f.Bought-f.Lost) > sold || out+int64(stock.Fresh) != f.Bought ||
+		stock.Orders+stock.Waiting != 0 {
 		s.t.Errorf("%d tasks; %d bought and %d ways out, %d orders and %d tickets: %+v", sold, f.Bought, out, stock.Orders,
 			stock.Waiting, f)
 	}

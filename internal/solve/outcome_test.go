@@ -28,7 +28,8 @@ func TestAnExpiredTokenIsNotShared(t *testing.T) {
 			value := encodeEnd(pool.Token{Order: "o", Value: "v", Dies: dies, TTL: c.left}, time.Minute, nil)
 			got := readEnd(claims.Claim{State: claims.Shared, Left: 50 * time.Second, Value: value}, 10*time.Second)
 			var expired *pool.FailedError
-			if c.ok != (got.err == nil) || c.ok && got.token.TTL != c.left-10*time.Second || !c.ok && !errors.As(got.err, &expired) {
+			if c.ok != (got.err == nil) || c.ok && got.token.TTL != c.left-10*time.Second || !c.ok &&
+				!errors.As(got.err, &expired) {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -69,7 +70,8 @@ func TestSharesAreLimited(t *testing.T) {
 	}
 	var full *pool.EmptyError
 	request := Request{Call: &pool.Call{}, Share: &Share{Key: "x"}}
-	if got := s.share(t.Context(), request); !errors.As(got.err, &full) || !full.Full || s.shares["x"].callers != MostWaiting {
+	if got := s.share(t.Context(), request); !errors.As(got.err, &full) || !full.Full ||
+		s.shares["x"].callers != MostWaiting {
 		t.Errorf("one more: %v, %d callers", got.err, s.shares["x"].callers)
 	}
 	for range MostWaiting {

@@ -58,8 +58,8 @@ type Service struct {
 // New returns a Service. It starts no goroutine; Run buys pictures.
 func New(c Config) *Service {
 	return &Service{
-		Config: c, pictures: make(chan func(context.Context)), slots: make(chan struct{}, mostPictures), stopped: make(chan struct{}),
-		shares: map[captcha.ID]*share{},
+		Config: c, pictures: make(chan func(context.Context)), slots: make(chan struct{}, mostPictures),
+		stopped: make(chan struct{}), shares: map[captcha.ID]*share{},
 	}
 }
 

@@ -268,7 +268,8 @@ func callFor(claim claims.Claim, r Request) Request {
 	call.Name, call.Fingerprint, call.Nonce = hash("claim", claim.Solve), "claim", strconv.FormatInt(claim.Fence, 10)
 	call.Budget = pool.Budget{Scope: call.Budget.Scope}    // it pays in any case
 	call.Wait, call.Row = max(0, claim.Left-endMargin), "" // each caller gets its row with its answer
-	r.Call, r.Share, r.Out = &call, nil, nil               // Out ends the wait of one caller; the solve goes on for the others
+	// Out ends the wait of one caller; the solve goes on for the others
+	r.Call, r.Share, r.Out = &call, nil, nil
 	if !claim.First {
 		r.Rate = pool.Rate{} // the first holder was admitted
 	}

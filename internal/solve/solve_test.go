@@ -149,7 +149,8 @@ var stories = []story{
 		longer := Request(GuestSpec(page), time.Minute, "")
 		longer.Call.MinTTL = time.Minute
 		solve.Identify(longer.Call, "qa", "k")
-		list := collect(b.Ask(context.Background(), Request(GuestSpec(page+"2"), time.Minute, "k")), b.Ask(context.Background(), longer))
+		list := collect(b.Ask(context.Background(), Request(GuestSpec(page+"2"), time.Minute, "k")),
+			b.Ask(context.Background(), longer))
 		return append(list, collect(first)...)
 	}},
 	{"after a kill a repetition gets the token of the first order", func(_ *World, a, b *Replica) []string {
@@ -283,7 +284,8 @@ var stories = []story{
 			before := checks.Load()
 			list = append(list, collect(next)...)
 			c, _ := b.Pool.Look(context.Background(), pool.Query{ID: spec.ID})
-			return append(list, fmt.Sprint("missed ", c.Counters.Missed, ", left ", c.Counters.Left, ", checks ", checks.Load()-before))
+			return append(list, fmt.Sprint("missed ", c.Counters.Missed, ", left ", c.Counters.Left, ", checks ",
+				checks.Load()-before))
 		}},
 }
 

@@ -26,8 +26,9 @@ const secret = "03AF"
 func letter(n int) Letter {
 	at := letterTime.Add(time.Duration(n) * time.Second)
 	return Letter{
-		Order: fmt.Sprintf("order-%d.0123abcd", n), Identity: "turnstile:k:example.com:0", Provider: "one", Task: fmt.Sprint("t", n),
-		Token: fmt.Sprintf("%s<&>ü-%d", secret, n), Extra: `{"userAgent":"Mozilla/5.0"}`, Arrived: at, Until: at.Add(time.Minute),
+		Order: fmt.Sprintf("order-%d.0123abcd", n), Identity: "turnstile:k:example.com:0", Provider: "one",
+		Task: fmt.Sprint("t", n), Token: fmt.Sprintf("%s<&>ü-%d", secret, n), Extra: `{"userAgent":"Mozilla/5.0"}`,
+		Arrived: at, Until: at.Add(time.Minute),
 	}
 }
 

@@ -208,12 +208,13 @@ func (c *Collector) build(ctx context.Context) *Document {
 		Version: c.Version, AsOf: stamp(asOf), StartedAt: stamp(c.StartedAt), Currency: set.Currency,
 		DeadLetters: c.Buyer.DeadLetterCount(),
 		Config:      configOf(c.File.Status(), set),
-		Redis:       Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)), Reason: health.Reason},
-		Budget:      usage(float64(totals.Spent[pool.ScopeOverall].Day), float64(set.Budget.PerDay)),
-		Budgets:     []BudgetUse{},
-		Dedup:       dedupOf(totals.Savings, c.notNow(totalsErr)),
-		Targets:     make([]Target, len(stocks)),
-		set:         set, changes: changes, summed: totalsErr == nil,
+		Redis: Redis{Mode: c.RedisMode, OK: health.Up && (err == nil || slices.ContainsFunc(stocks, isRead)),
+			Reason: health.Reason},
+		Budget:  usage(float64(totals.Spent[pool.ScopeOverall].Day), float64(set.Budget.PerDay)),
+		Budgets: []BudgetUse{},
+		Dedup:   dedupOf(totals.Savings, c.notNow(totalsErr)),
+		Targets: make([]Target, len(stocks)),
+		set:     set, changes: changes, summed: totalsErr == nil,
 	}
 	if !d.Redis.OK && d.Redis.Reason == "" {
 		d.Redis.Reason = redisdb.Reason(err)
@@ -232,7 +233,8 @@ func (c *Collector) build(ctx context.Context) *Document {
 		}
 	}
 	for _, r := range c.Replicas() {
-		d.Replicas = append(d.Replicas, Replica{ID: r.ID, Version: r.Version, StartedAt: stamp(r.Started), Address: r.Address})
+		d.Replicas = append(d.Replicas,
+			Replica{ID: r.ID, Version: r.Version, StartedAt: stamp(r.Started), Address: r.Address})
 	}
 	if c.History != nil {
 		h := c.History()
@@ -345,9 +347,9 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Sp
 		Name: t.Name, Type: string(t.Identity.Type), Identity: string(t.ID), Owner: t.Owner,
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl, Depth: t.Depth, Refill: string(t.Refill),
 		State: cause.State, Reason: cause.Reason, Marks: marks(plan.Failing, s.Verdicts), FailedInARow: s.Brake.Failures,
-		Want: plan.Want, Forecast: thousandths(plan.Forecast), Risk: thousandths(plan.Risk), LimitedBy: plan.Limit, Warm: plan.Warm,
-		Fresh: s.Fresh, Ageing: s.Fresh - s.Outliving, InFlight: s.Orders, BoughtInFlight: s.Bought, Unknown: s.Unknown,
-		Waiting: s.Waiting, Counters: countersOf(f, s.Waiting), Spent: spent(f, priced),
+		Want: plan.Want, Forecast: thousandths(plan.Forecast), Risk: thousandths(plan.Risk), LimitedBy: plan.Limit,
+		Warm: plan.Warm, Fresh: s.Fresh, Ageing: s.Fresh - s.Outliving, InFlight: s.Orders, BoughtInFlight: s.Bought,
+		Unknown: s.Unknown, Waiting: s.Waiting, Counters: countersOf(f, s.Waiting), Spent: spent(f, priced),
 		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Missed), // requests without an outcome do not count
 		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
 		LeadTime:        LeadTime{P50: percentile(s.Leads, 50), P90: percentile(s.Leads, 90)},
@@ -460,8 +462,9 @@ func providersOf(states []purchase.Status, rows []choice.Row, set *targets.Set) 
 			Name: p.Name, State: string(p.State.Kind), Reason: p.State.Reason, Remedy: p.State.Remedy,
 			Since: stamp(p.State.Since), Balance: p.State.Balance,
 			InFlight: p.InFlight, Concurrency: p.Concurrency,
-			Callbacks: slices.ContainsFunc(set.Providers, func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
-			Types:     []ProviderType{},
+			Callbacks: slices.ContainsFunc(set.Providers,
+				func(q targets.Provider) bool { return q.Name == p.Name && q.CallbackURL != "" }),
+			Types: []ProviderType{},
 		}
 		if time.Until(p.State.Until) > 0 { // a provider that no order needs is not tried
 			list[i].RetryAt = stamp(p.State.Until)

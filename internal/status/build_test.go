@@ -110,7 +110,8 @@ func TestLastKnownFiguresStay(t *testing.T) {
 				if last.Reason != "" && (last.Reason != reason || last.State != refill.Starved) {
 					t.Errorf("%s, %s: %+v", name, what, last)
 				}
-				if (d.Solve.Reason == "") != sums || (d.Dedup.Reason == "") != sums || strings.Contains(string(d.JSON()), "canary") {
+				if (d.Solve.Reason == "") != sums || (d.Dedup.Reason == "") != sums ||
+					strings.Contains(string(d.JSON()), "canary") {
 					t.Errorf("%s, %s: %+v, %+v", name, what, d.Solve, d.Dedup)
 				}
 				m := metricsOf(t, c)
@@ -170,7 +171,8 @@ func TestGuestsWithoutASection(t *testing.T) {
 // The details of a target have its minutes and the sums of the last day; without Redis the last day is missing.
 func TestDetail(t *testing.T) {
 	s, stock := sources(newSet(newTarget("login")))
-	stock.stocks[s.File.Current().Targets[0].ID] = pool.Stock{Minutes: []pool.Period{{At: day, Counters: pool.Counters{Hits: 2}}}}
+	stock.stocks[s.File.Current().Targets[0].ID] = pool.Stock{
+		Minutes: []pool.Period{{At: day, Counters: pool.Counters{Hits: 2}}}}
 	stock.hours = []pool.Period{
 		{At: day, Counters: pool.Counters{Hits: 3, Waited: 2, Missed: 1, Left: 3, Bought: 4, Solved: 3}},
 		{At: day.Add(time.Hour), Counters: pool.Counters{Hits: 1}},
@@ -179,7 +181,8 @@ func TestDetail(t *testing.T) {
 	d := c.Detail(t.Context(), "login")
 	if got := d.LastDay; got == nil ||
 		got.Counts != (Counts{Requests: 10, Hits: 4, Waited: 2, Misses: 1, Bought: 4, Solved: 3}) || got.HitRate != 0.5714 ||
-		len(got.Hours) != 2 || got.Hours[1] != (TargetPeriod{At: stamp(day.Add(time.Hour)), Counts: Counts{Requests: 1, Hits: 1}}) {
+		len(got.Hours) != 2 || got.Hours[1] != (TargetPeriod{At: stamp(day.Add(time.Hour)),
+		Counts: Counts{Requests: 1, Hits: 1}}) {
 		t.Errorf("%+v", got)
 	}
 	if d.Hour.Hits != 2 || len(d.Hour.Minutes) != 1 || d.Hour.Minutes[0].Hits != 2 {

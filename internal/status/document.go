@@ -21,9 +21,10 @@ type Document struct {
 	StartedAt string           `json:"started_at"` // RFC 3339, UTC
 	Alarms    []string         `json:"alarms"`     // reasons why poold cannot work now, one line each
 	Currency  targets.Currency `json:"currency"`   // code or sign to show with amounts of money; "" = none
-	Notices   []string         `json:"notices"`    // facts that the operator should know, one line each, for example that the provider is simulated
-	Config    Config           `json:"config"`
-	Redis     Redis            `json:"redis"`
+	// facts that the operator should know, one line each, for example that the provider is simulated
+	Notices []string `json:"notices"`
+	Config  Config   `json:"config"`
+	Redis   Redis    `json:"redis"`
 	// Budget is the use of the overall budget in the last 24 h; null = no overall budget.
 	Budget *Usage `json:"budget"`
 	// Budgets has the use of the other shared budgets: the overall budget in money, and the budgets of owners and keys;
@@ -125,31 +126,37 @@ type Target struct {
 	Type     string `json:"type"`
 	Identity string `json:"identity"` // hash of all fields that determine a solve; each identity has its own stock
 	Owner    string `json:"owner"`
-	State    string `json:"state"`             // ok | idle (no requests, so no tokens wanted) | paused | starved | budget | refused
-	Reason   string `json:"reason"`            // the cause of the state, as in responses to callers (Cause); "" = normal
-	Since    string `json:"since,omitzero"`    // when the target entered its state starved, budget or refused, if known; RFC 3339, UTC; else ""
-	RetryAt  string `json:"retry_at,omitzero"` // if refused: when the next order is tried; RFC 3339, UTC; else ""
+	// ok | idle (no requests, so no tokens wanted) | paused | starved | budget | refused
+	State  string `json:"state"`
+	Reason string `json:"reason"` // the cause of the state, as in responses to callers (Cause); "" = normal
+	// when the target entered its state starved, budget or refused, if known; RFC 3339, UTC; else ""
+	Since   string `json:"since,omitzero"`
+	RetryAt string `json:"retry_at,omitzero"` // if refused: when the next order is tried; RFC 3339, UTC; else ""
 	// FailedInARow is the number of orders that failed or were refused since the last solved order.
 	FailedInARow int      `json:"failed_in_a_row,omitzero"`
 	Marks        []string `json:"marks"` // warnings: markFailing, markRejected
 	Depth        int      `json:"depth"`
 	Want         int      `json:"want"`
-	Refill       string   `json:"refill"`              // fixed | adaptive
-	Forecast     float64  `json:"forecast,omitzero"`   // adaptive: requests expected within one lead time
-	Risk         float64  `json:"risk,omitzero"`       // adaptive: probability that a request finds no token while `want` tokens are kept
-	LimitedBy    string   `json:"limited_by,omitzero"` // what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
+	Refill       string   `json:"refill"`            // fixed | adaptive
+	Forecast     float64  `json:"forecast,omitzero"` // adaptive: requests expected within one lead time
+	// adaptive: probability that a request finds no token while `want` tokens are kept
+	Risk float64 `json:"risk,omitzero"`
+	// what limits `want` or the orders: depth, credit, probe, idle, paused; "" = nothing
+	LimitedBy string `json:"limited_by,omitzero"`
 	// adaptive: number of tokens that may still expire unused; if negative, only `min` tokens are kept. fixed: 0
-	Credit         float64  `json:"credit,omitzero"`
-	Warm           int      `json:"warm,omitzero"` // number of tokens that warm windows require; 0 = no window runs or begins soon
-	Sitekey        string   `json:"sitekey"`
-	Pageurl        string   `json:"pageurl"`
-	Fresh          int      `json:"fresh"`
-	Ageing         int      `json:"ageing"`           // fresh tokens that expire before a new order would land
-	InFlight       int      `json:"in_flight"`        // orders in flight, including unknown
-	BoughtInFlight int      `json:"bought_in_flight"` // orders in flight that are included in `bought`
-	Unknown        int      `json:"unknown,omitzero"` // orders in flight that may or may not have been bought
-	Waiting        int      `json:"waiting"`
-	NextExpiry     *float64 `json:"next_expiry_s"` // time until the next fresh token enters its margin; null = no fresh token
+	Credit float64 `json:"credit,omitzero"`
+	// number of tokens that warm windows require; 0 = no window runs or begins soon
+	Warm           int    `json:"warm,omitzero"`
+	Sitekey        string `json:"sitekey"`
+	Pageurl        string `json:"pageurl"`
+	Fresh          int    `json:"fresh"`
+	Ageing         int    `json:"ageing"`           // fresh tokens that expire before a new order would land
+	InFlight       int    `json:"in_flight"`        // orders in flight, including unknown
+	BoughtInFlight int    `json:"bought_in_flight"` // orders in flight that are included in `bought`
+	Unknown        int    `json:"unknown,omitzero"` // orders in flight that may or may not have been bought
+	Waiting        int    `json:"waiting"`
+	// time until the next fresh token enters its margin; null = no fresh token
+	NextExpiry *float64 `json:"next_expiry_s"`
 	Counters
 	HitRate         float64  `json:"hit_rate"`          // hits per request with an outcome; 0 without such requests
 	BoughtPerServed float64  `json:"bought_per_served"` // tokens bought per token handed out; 0 without hand-outs
@@ -255,13 +262,14 @@ func (s *Solve) Used() bool {
 // Dedup counts the requests to POST /solve in the last seven UTC days, over all replicas, and the requests that got the
 // token of another request.
 type Dedup struct {
-	Requests int64             `json:"requests"`  // all requests in the field Days: with a token, missed and refused
-	Saved    int64             `json:"saved"`     // sum of shared_wait, shared_cache and replay
-	Missed   int64             `json:"missed"`    // no token came in time
-	Refused  int64             `json:"refused"`   // refused because no token could come
-	SavedPct float64           `json:"saved_pct"` // saved solves per 100 requests with a token, to one decimal place; 0 without such requests
-	Days     []pool.SavingsDay `json:"days"`      // UTC days, today first; never null
-	Reason   string            `json:"reason"`    // why the figures are not current; "" = they are current
+	Requests int64 `json:"requests"` // all requests in the field Days: with a token, missed and refused
+	Saved    int64 `json:"saved"`    // sum of shared_wait, shared_cache and replay
+	Missed   int64 `json:"missed"`   // no token came in time
+	Refused  int64 `json:"refused"`  // refused because no token could come
+	// saved solves per 100 requests with a token, to one decimal place; 0 without such requests
+	SavedPct float64           `json:"saved_pct"`
+	Days     []pool.SavingsDay `json:"days"`   // UTC days, today first; never null
+	Reason   string            `json:"reason"` // why the figures are not current; "" = they are current
 }
 
 // Served returns the number of requests that got a token.
@@ -362,8 +370,9 @@ type TargetDetail struct {
 		TargetHour
 		Minutes []TargetPeriod `json:"minutes"` // the minutes with a count, the oldest first; never null
 	} `json:"hour"`
-	LastDay  *TargetLastDay   `json:"last_day"`           // null = Redis could not be read
-	Currency targets.Currency `json:"currency,omitempty"` // currency of the configuration file; absent = the file names none
+	LastDay *TargetLastDay `json:"last_day"` // null = Redis could not be read
+	// currency of the configuration file; absent = the file names none
+	Currency targets.Currency `json:"currency,omitempty"`
 }
 
 // TargetPeriod contains the counts of one minute or one hour.

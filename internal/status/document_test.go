@@ -47,12 +47,13 @@ func busySources() Sources {
 		{Date: "2026-01-01", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 6}},
 		{Date: "2025-12-31", BySource: map[pool.SavingsSource]int64{}},
 	}
-	s.File.(*fixedFile).problems = []targets.Problem{{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
+	s.File.(*fixedFile).problems = []targets.Problem{
+		{File: "pools.yaml", Line: 12, Text: "server.listen changed: it needs a restart"}}
 	stock.stocks[checkout.ID] = pool.Stock{Counts: pool.Counts{NextExpiry: -1, Brake: pool.Brake{Paused: "paused by ops"}}}
 	stock.stocks[login.ID] = decided(pool.Stock{
 		Counts: pool.Counts{
-			Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887*time.Millisecond + 499*time.Microsecond, At: day,
-			Leads:    []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
+			Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887*time.Millisecond + 499*time.Microsecond,
+			At: day, Leads: []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
 			Verdicts: []bool{false, true, true, false, false},
 			Brake:    pool.Brake{Failures: 5}, Outliving: 1,
 			Counters: pool.Counters{
@@ -65,8 +66,10 @@ func busySources() Sources {
 			Counters: pool.Counters{Hits: 3, Waited: 1, Left: 1, Bought: 2, Solved: 1}}},
 		Days: []pool.Period{
 			{At: day.Truncate(24*time.Hour).AddDate(0, 0, -1),
-				Counters: pool.Counters{Hits: 90, Missed: 1, Bought: 111, Solved: 109, Failed: 2, Lost: 1, Expired: 5, Spent: 100_000_000}},
-			{At: day.Truncate(24 * time.Hour), Counters: pool.Counters{Hits: 7, Waited: 2, Left: 1, Bought: 4, Solved: 1, Spent: 5_123_499}},
+				Counters: pool.Counters{Hits: 90, Missed: 1, Bought: 111, Solved: 109, Failed: 2, Lost: 1, Expired: 5,
+					Spent: 100_000_000}},
+			{At: day.Truncate(24 * time.Hour),
+				Counters: pool.Counters{Hits: 7, Waited: 2, Left: 1, Bought: 4, Solved: 1, Spent: 5_123_499}},
 		},
 	}, refill.Status{Want: 4, State: refill.Starved, Reason: "20 of 20 threads of solver in use; raise concurrency",
 		Lead: 18 * time.Second, Forecast: 3.21449, Risk: 0.0124, Limit: policy.LimitCredit, Credit: -2.50051, At: day,
@@ -83,7 +86,8 @@ func busySources() Sources {
 	}, refill.Status{Want: 5, State: refill.OK, At: day})
 	stock.totals.Rows, stock.totals.DroppedRows = 7, 23
 	set.Budget.PerDay, set.Budget.MoneyPerMonth, set.Solve.Budget.MoneyPerDay = 20000, 1000, 2
-	set.Owners = targets.Owners{"qa@example.com": {Budget: targets.Budget{PerHour: 7, Money: targets.Money{MoneyPerDay: 50}}}}
+	set.Owners = targets.Owners{"qa@example.com": {Budget: targets.Budget{PerHour: 7,
+		Money: targets.Money{MoneyPerDay: 50}}}}
 	set.Server.Keys = []targets.Key{{Name: "small", Budget: targets.Money{MoneyPerDay: 1}},
 		{Name: "small", Budget: targets.Money{MoneyPerDay: 1}}, {Name: "ops"}}
 	stock.totals.Spent = map[string]pool.Spending{
@@ -109,7 +113,8 @@ func busySources() Sources {
 // A program that decodes and encodes it loses nothing.
 func TestDocument(t *testing.T) {
 	document := NewCollector(busySources()).Build(t.Context())
-	if asOf, err := time.Parse("2006-01-02T15:04:05.000Z", document.AsOf); err != nil || time.Since(asOf).Abs() > time.Minute {
+	if asOf, err := time.Parse("2006-01-02T15:04:05.000Z", document.AsOf); err != nil ||
+		time.Since(asOf).Abs() > time.Minute {
 		t.Errorf("as_of: %s, %v", document.AsOf, err)
 	}
 	document.AsOf = stamp(day) // the text before the first call of JSON
@@ -158,7 +163,8 @@ func TestPartHidesOtherTargets(t *testing.T) {
 // ok targets. The sort is stable.
 func TestProblemsFirst(t *testing.T) {
 	list := []Target{
-		{Name: "idle", State: StateIdle}, {Name: "ok 1", State: "ok"}, {Name: "paused", State: "paused"}, {Name: "ok 2", State: "ok"},
+		{Name: "idle", State: StateIdle}, {Name: "ok 1", State: "ok"}, {Name: "paused", State: "paused"},
+		{Name: "ok 2", State: "ok"},
 		{Name: "marked", State: "ok", Marks: []string{markFailing}}, {Name: "budget", State: "budget"},
 		{Name: "starved", State: "starved"}, {Name: "refused", State: "refused", Marks: []string{markFailing}},
 		{Name: "marked idle", State: StateIdle, Marks: []string{markRejected}},

@@ -111,7 +111,8 @@ func setOf(n int) *targets.Set {
 // sources returns the sources of a daemon with an empty stock and one provider that is ok.
 func sources(set *targets.Set) (Sources, *fixedPool) {
 	stock := &fixedPool{stocks: map[captcha.ID]pool.Stock{}, before: nothing}
-	buyer := &fixedBuyer{providers: []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
+	buyer := &fixedBuyer{providers: []purchase.Status{
+		{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
 	return Sources{
 		File: &fixedFile{set: set, ok: true}, Pool: stock, Buyer: buyer,
 		Outcomes: func() []choice.Row { return nil },

@@ -113,7 +113,8 @@ func (m metrics) provider(p *Provider) {
 		m.show("provider_balance", "Last known balance at a provider; absent if none is known.", *p.Balance)
 	}
 	for _, t := range p.Types {
-		m.show("provider_order_share", "Its share of the ended orders of a type; absent with one provider.", t.Share, "type", t.Type)
+		m.show("provider_order_share", "Its share of the ended orders of a type; absent with one provider.", t.Share, "type",
+			t.Type)
 	}
 }
 

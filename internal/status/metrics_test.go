@@ -85,7 +85,8 @@ func TestMarks(t *testing.T) {
 		verdicts string // + accepted, - rejected
 		want     string
 	}{
-		{false, "", ""}, {false, "----", ""}, {false, "+--+-", "mostly_rejected"}, {false, "+-+-+", ""}, {false, "---+++", ""},
+		{false, "", ""}, {false, "----", ""}, {false, "+--+-", "mostly_rejected"}, {false, "+-+-+", ""},
+		{false, "---+++", ""},
 		{true, "+++++", "failing"}, {true, "-----", "failing mostly_rejected"},
 	} {
 		var verdicts []bool

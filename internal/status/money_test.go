@@ -25,7 +25,8 @@ func TestUnknownPrices(t *testing.T) {
 			set.Providers[0].Price[i] = c.price
 		}
 		s, stock := sources(set)
-		stock.stocks[set.Targets[0].ID] = pool.Stock{Counts: pool.Counts{Counters: c.f}, Days: []pool.Period{{At: day, Counters: c.f}}}
+		stock.stocks[set.Targets[0].ID] = pool.Stock{Counts: pool.Counts{Counters: c.f},
+			Days: []pool.Period{{At: day, Counters: c.f}}}
 		target := NewCollector(s).Build(t.Context()).Targets[0]
 		if (target.Spent >= 0) != c.known || (target.Days[0].Spent >= 0) != c.known {
 			t.Errorf("%s: %v, the day %v", name, target.Spent, target.Days[0].Spent)

@@ -73,7 +73,8 @@ func CauseOf(t *targets.Target, refilling refill.Status, c *pool.Counts, outageR
 	case state == refill.OK && reason == "" && isIdle(t, refilling, c):
 		state, reason = StateIdle, "no caller asked for a while, so no token is kept"
 	case state == refill.OK && reason == "" && len(c.Brake.Avoid) > 0 && t.ProvidersPolicy != targets.ProvidersOrdered:
-		reason = "orders avoid provider " + strings.Join(c.Brake.Avoid, ", ") + " for up to ten minutes: orders there failed or were refused"
+		reason = "orders avoid provider " + strings.Join(c.Brake.Avoid, ", ") +
+			" for up to ten minutes: orders there failed or were refused"
 	}
 	if outageReason == "" {
 		return Cause{State: state, Reason: reason}
@@ -148,14 +149,16 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			}
 		}
 		if b := p.State.Balance; b != nil && *b < BalanceLow && p.State.Kind.Usable() {
-			note(fmt.Sprintf("The balance at provider %s is low: %s; top up the account", p.Name, d.Currency.With(fmt.Sprintf("%.6g", *b))))
+			note(fmt.Sprintf("The balance at provider %s is low: %s; top up the account", p.Name,
+				d.Currency.With(fmt.Sprintf("%.6g", *b))))
 		}
 		if p.Silent {
 			note("No callbacks arrived for the last tasks of provider " + p.Name +
 				": its tasks are polled; check that the service can reach callback_url, and that it is the base address alone")
 		}
 	}
-	simulated := slices.ContainsFunc(d.set.Providers, func(p targets.Provider) bool { return p.Protocol == targets.ProtocolSimulated })
+	simulated := slices.ContainsFunc(d.set.Providers,
+		func(p targets.Provider) bool { return p.Protocol == targets.ProtocolSimulated })
 	switch {
 	case simulated:
 		note("The provider is simulated: its tokens are made up and no site accepts them; give a provider of the file a key")
@@ -207,12 +210,14 @@ func (d *Document) announceTargets() {
 	}
 	for _, u := range d.Budgets {
 		if key, is := strings.CutPrefix(u.Scope, pool.ScopeKey); is && u.Used >= u.Limit {
-			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens until the "+
+			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+
+				"): the key gets no tokens until the "+
 				strings.TrimPrefix(u.Window, "money_")+" ends; raise it in the file, or wait")
 		}
 	}
 	if more := len(first) - mostLines; more > 0 {
-		d.Alarms = append(d.Alarms, fmt.Sprintf("No new tokens for other targets, for %d more reasons: see their states", more))
+		d.Alarms = append(d.Alarms, fmt.Sprintf("No new tokens for other targets, for %d more reasons: see their states",
+			more))
 	}
 }
 

@@ -22,7 +22,8 @@ func TestAlarmsAndNotices(t *testing.T) {
 		Kind: provider.StateDown, Reason: "ERROR_WRONG_USER_KEY", Fault: "refuses the key",
 		Remedy: "put the right key into pools.yaml", Since: day.Add(-2 * time.Minute),
 	}}
-	silent := purchase.Status{Name: "other", State: provider.State{Kind: provider.StateDown, Reason: "no proper answer: timeout"}}
+	silent := purchase.Status{Name: "other",
+		State: provider.State{Kind: provider.StateDown, Reason: "no proper answer: timeout"}}
 	busy := purchase.Status{Name: "third", State: provider.State{Kind: provider.StateBusy}}
 	var text strings.Builder
 	for _, c := range []struct {

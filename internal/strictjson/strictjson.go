@@ -18,7 +18,8 @@ import (
 // error if an object at any depth contains a field twice. Its text quotes the name of this field, and nothing else of
 // the body.
 func Check(body []byte) error {
-	lax := []jsontext.Options{jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(false)}
+	lax := []jsontext.Options{jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true),
+		jsontext.PreserveRawStrings(false)}
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), lax...)
 	value, err := d.ReadValue()
 	if err == nil && len(bytes.Trim(body[d.InputOffset():], " \t\r\n")) > 0 {

@@ -73,7 +73,8 @@ func (s *Set) checkPrice(at *place, m Money, each bool, t *Target) {
 	lacks := func(p Provider) bool {
 		return !slices.ContainsFunc(types, func(t captcha.Type) bool { return p.Price.For(t) >= 0 })
 	}
-	first, any := slices.IndexFunc(s.Providers, lacks), slices.ContainsFunc(s.Providers, func(p Provider) bool { return !lacks(p) })
+	first, any := slices.IndexFunc(s.Providers, lacks),
+		slices.ContainsFunc(s.Providers, func(p Provider) bool { return !lacks(p) })
 	if first >= 0 && (each || !any) {
 		at.fail("limits money, but provider %s has no price for %s: give it price_per_1000", s.Providers[first].Name, text)
 	}

@@ -76,7 +76,8 @@ func (at *place) at(keys ...string) *place {
 
 func (at *place) child(key string) *place {
 	part := pathPart(key)
-	return &place{r: at.r, parent: at, path: strings.TrimPrefix(at.path+"."+part, "."), key: part, line: at.line, column: at.column}
+	return &place{r: at.r, parent: at, path: strings.TrimPrefix(at.path+"."+part, "."), key: part, line: at.line,
+		column: at.column}
 }
 
 // has reports whether the section contains the key, with a valid or an invalid value.
@@ -224,7 +225,8 @@ func unknownKey(key string, known []string) string {
 func (at *place) mapping(example string, visit func(key string, item *place)) {
 	const dashes = "must be a mapping, not a list: remove the dashes, and write `%s:` on one line and `%s` indented on the next"
 	if !isNull(at.node) && !at.obey(
-		fault{at.key == "budget" && at.node.Value == "0", "must be a mapping of limits: to buy nothing, write paused: true in the targets or the defaults"},
+		fault{at.key == "budget" && at.node.Value == "0",
+			"must be a mapping of limits: to buy nothing, write paused: true in the targets or the defaults"},
 		fault{at.node.Kind == yaml.SequenceNode && at.key != "", fmt.Sprintf(dashes, at.key, example)},
 		fault{at.node.Kind != yaml.MappingNode, "must be a mapping: lines of `key: value`, indented"},
 	) {
@@ -255,7 +257,8 @@ func (at *place) mapping(example string, visit func(key string, item *place)) {
 // is a section with a name.
 func (at *place) list(dst reflect.Value) {
 	if !at.obey(
-		fault{!isNull(at.node) && at.node.Kind != yaml.SequenceNode, "must be a list: [a, b], or lines that begin with a dash"},
+		fault{!isNull(at.node) && at.node.Kind != yaml.SequenceNode,
+			"must be a list: [a, b], or lines that begin with a dash"},
 		fault{at.tag.Get("nonempty") != "" && len(at.node.Content) == 0, "is empty: list at least one, or remove the line"},
 	) {
 		return
@@ -299,7 +302,8 @@ const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.Liter
 func (at *place) bare(want string, mayQuote bool) bool {
 	return at.scalar(want) && at.obey(
 		fault{isNull(at.node), fmt.Sprintf("has no value: give %s, or remove the line", want)},
-		fault{!mayQuote && len(at.names) == 0 && at.node.Style&quotedStyle != 0, fmt.Sprintf("must be %s, not text in quotes", want)},
+		fault{!mayQuote && len(at.names) == 0 && at.node.Style&quotedStyle != 0,
+			fmt.Sprintf("must be %s, not text in quotes", want)},
 	)
 }
 
@@ -335,8 +339,10 @@ func (at *place) duration(dst reflect.Value) {
 	}
 	d, err := time.ParseDuration(at.value)
 	if at.obey(
-		fault{decimal.MatchString(at.value), fmt.Sprintf("needs a unit (ms, s, m or h): write %ss or %[1]sh, for example", n)},
-		fault{err != nil || strings.ContainsAny(at.value[:1], "+-"), fmt.Sprintf("must be %s, such as 90s, 1m30s or 168h%s", want, at.not())},
+		fault{decimal.MatchString(at.value),
+			fmt.Sprintf("needs a unit (ms, s, m or h): write %ss or %[1]sh, for example", n)},
+		fault{err != nil || strings.ContainsAny(at.value[:1], "+-"),
+			fmt.Sprintf("must be %s, such as 90s, 1m30s or 168h%s", want, at.not())},
 		fault{at.beyond(float64(d)), fmt.Sprintf("must be %s%s", want, at.not())},
 	) {
 		dst.SetInt(int64(d))

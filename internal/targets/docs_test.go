@@ -87,7 +87,8 @@ func documented(kind reflect.Type, comments map[string]string) (keys []documente
 	switch kind {
 	case reflect.TypeFor[lifetimes]():
 		for _, t := range captcha.Types() {
-			doc := fmt.Sprintf("Built in: %.0fs, margin %.0fs.", captcha.Of(t).Lifetime.Seconds(), captcha.Of(t).Margin.Seconds())
+			doc := fmt.Sprintf("Built in: %.0fs, margin %.0fs.", captcha.Of(t).Lifetime.Seconds(),
+				captcha.Of(t).Margin.Seconds())
 			keys = append(keys, documentedKey{string(t), doc, reflect.TypeFor[life]()})
 		}
 		return keys
@@ -118,7 +119,8 @@ func documented(kind reflect.Type, comments map[string]string) (keys []documente
 			if kind == reflect.TypeFor[Target]() { // the others cannot be pooled
 				k.doc = strings.Replace(k.doc, ", geetest, geetest_v4, image.", ".", 1)
 			}
-			if refuse(k.name) == "" && !slices.ContainsFunc(keys, func(other documentedKey) bool { return other.name == k.name }) {
+			if refuse(k.name) == "" && !slices.ContainsFunc(keys,
+				func(other documentedKey) bool { return other.name == k.name }) {
 				keys = append(keys, k)
 			}
 		}
@@ -161,12 +163,14 @@ func (k documentedKey) typeSchema(comments map[string]string) map[string]any {
 	words := k.words()
 	switch k.kind {
 	case reflect.TypeFor[time.Duration]():
-		return map[string]any{"type": "string", "pattern": `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|` + referencePattern}
+		return map[string]any{"type": "string", "pattern": `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|` +
+			referencePattern}
 	case reflect.TypeFor[Rate]():
 		return map[string]any{"type": "string", "pattern": `^(0|[1-9][0-9]*)(\.[0-9]+)?/[smh]$|` + referencePattern}
 	case reflect.TypeFor[Prices]():
 		s := sectionSchema(k.kind, comments)
-		s["type"], s["pattern"], s["minimum"], s["maximum"] = []string{"number", "string", "object"}, referencePattern, 0, 1_000_000
+		s["type"], s["pattern"], s["minimum"], s["maximum"] = []string{"number", "string", "object"}, referencePattern, 0,
+			1_000_000
 		return s
 	case reflect.TypeFor[lifetimes]():
 		return sectionSchema(k.kind, comments)
@@ -174,7 +178,8 @@ func (k documentedKey) typeSchema(comments map[string]string) map[string]any {
 		return textSchema(true)
 	case reflect.TypeFor[yaml.Node](): // the targets
 		name := strings.Trim(targetName.String(), "^$")
-		return map[string]any{"type": "object", "minProperties": 1, "propertyNames": map[string]any{"pattern": "^" + name + "$"},
+		return map[string]any{"type": "object", "minProperties": 1,
+			"propertyNames":        map[string]any{"pattern": "^" + name + "$"},
 			"additionalProperties": sectionSchema(reflect.TypeFor[Target](), comments)}
 	}
 	plain := map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number"}
@@ -185,7 +190,8 @@ func (k documentedKey) typeSchema(comments map[string]string) map[string]any {
 	case reflect.Pointer:
 		return sectionSchema(k.kind.Elem(), comments)
 	case reflect.Map:
-		return map[string]any{"type": []string{"object", "null"}, "additionalProperties": sectionSchema(k.kind.Elem(), comments)}
+		return map[string]any{"type": []string{"object", "null"},
+			"additionalProperties": sectionSchema(k.kind.Elem(), comments)}
 	case reflect.Struct:
 		return sectionSchema(k.kind, comments)
 	case reflect.Slice:
@@ -206,7 +212,8 @@ func sectionSchema(kind reflect.Type, comments map[string]string) map[string]any
 	properties, required := map[string]any{}, []string(nil)
 	for _, k := range documented(kind, comments) {
 		properties[k.name] = k.schema(comments)
-		if strings.Contains(k.doc, "Required.") || strings.Contains(k.doc, "Required in a target.") && kind == reflect.TypeFor[Target]() {
+		if strings.Contains(k.doc, "Required.") || strings.Contains(k.doc, "Required in a target.") &&
+			kind == reflect.TypeFor[Target]() {
 			required = append(required, k.name)
 		}
 	}
@@ -292,7 +299,8 @@ func table(out *strings.Builder, path string, kind reflect.Type, comments map[st
 	inner := map[string]reflect.Type{}
 	inherited := documented(reflect.TypeFor[defaults](), comments)
 	for _, k := range documented(kind, comments) {
-		if path == "targets" && slices.ContainsFunc(inherited, func(other documentedKey) bool { return other.name == k.name }) {
+		if path == "targets" && slices.ContainsFunc(inherited,
+			func(other documentedKey) bool { return other.name == k.name }) {
 			continue // described under defaults
 		}
 		shown := wordsPhrase.ReplaceAllString(k.doc, "")
@@ -347,7 +355,8 @@ func TestReferenceIsPublished(t *testing.T) {
 	testkit.NoError(t, err)
 	example, err := os.ReadFile("testdata/reference.yaml")
 	testkit.NoError(t, err)
-	mustParse(t, string(example), lookupOf("CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "0123456789abcdef", "DATABASE_URL", "postgres://h/d"))
+	mustParse(t, string(example), lookupOf("CAPTCHAAI_API_KEY", "k", "POOLD_KEY", "0123456789abcdef", "DATABASE_URL",
+		"postgres://h/d"))
 	intro, _, found := strings.Cut(string(text), mark)
 	if !found {
 		t.Fatalf("%s has no line %s", page, mark)
@@ -513,7 +522,8 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 	}
 	var taken []string
 	for _, file := range caseFiles(t, "testdata/bad.txtar") {
-		if doc, ok := asEditorsSee(file.data); ok && s.Validate(doc) == nil { // editors report syntax errors without the schema
+		// editors report syntax errors without the schema
+		if doc, ok := asEditorsSee(file.data); ok && s.Validate(doc) == nil {
 			taken = append(taken, file.name)
 		}
 	}
@@ -539,7 +549,8 @@ func TestSchemaAcceptsTheExamplesOfTheDocs(t *testing.T) {
 		text, err := os.ReadFile(page)
 		testkit.NoError(t, err)
 		for _, block := range regexp.MustCompile("(?ms)^```ya?ml(?: add)?\n(.*?)^```$").FindAllSubmatch(text, -1) {
-			if regexp.MustCompile(`\A# [a-z.-]+\.ya?ml\n`).Match(block[1]) && !bytes.HasPrefix(block[1], []byte("# pools.yaml\n")) {
+			if regexp.MustCompile(`\A# [a-z.-]+\.ya?ml\n`).Match(block[1]) &&
+				!bytes.HasPrefix(block[1], []byte("# pools.yaml\n")) {
 				continue
 			}
 			checked++

@@ -65,7 +65,8 @@ func TestUnusableFilesAreRefused(t *testing.T) {
 		"${file:/word}":    "must be a whole number from 0 to 10000; the value of ${file:/word} is something else",
 	} {
 		_, err := Parse("pools.yaml", []byte(minimal("depth: '"+reference+"'")), refs)
-		if err == nil || !strings.HasSuffix(err.Error(), ": targets.login.depth: "+want) || strings.Contains(err.Error(), secret) {
+		if err == nil || !strings.HasSuffix(err.Error(), ": targets.login.depth: "+want) ||
+			strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v\nwant %s", reference, err, want)
 		}
 	}
@@ -83,7 +84,8 @@ func TestCertificateIsRead(t *testing.T) {
 		"denied": "the file /tls.crt cannot be read: permission denied: allow the user of the daemon to read it",
 		"CANARY": "the certificate and the key cannot be used: failed to find any PEM data in certificate input: write a certificate and its key, both as PEM",
 	} {
-		_, err := Parse("pools.yaml", []byte(section+minimal()), filesOf(map[string]string{"/tls.crt": content, "/tls.key": "CANARY"}))
+		_, err := Parse("pools.yaml", []byte(section+minimal()),
+			filesOf(map[string]string{"/tls.crt": content, "/tls.key": "CANARY"}))
 		if err == nil || !strings.Contains(err.Error(), "pools.yaml:1: server.tls") || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "CANARY") {
 			t.Errorf("%q: %v\nwant %s", content, err, want)

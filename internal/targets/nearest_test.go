@@ -12,8 +12,8 @@ func TestNearestFindsTheMeantWord(t *testing.T) {
 	for word, want := range map[string]string{
 		"depth": "depth", "dpeth": "depth", "deptj": "depth", "dept": "depth", "Depth": "depth", "epth": "depth", "htped": "",
 		"wiat": "wait", "wai": "wait", "w": "", "": "", "min-ttl": "min_ttl", "mintll": "min_ttl", "timeout": "",
-		"staging-lgoin": "staging-login", "Staging_Login": "staging-login", "staging": "staging-login", "stagin-singup": "staging-signup",
-		"\x1b[31mdepth": "", strings.Repeat("depth", 2000): "",
+		"staging-lgoin": "staging-login", "Staging_Login": "staging-login", "staging": "staging-login",
+		"stagin-singup": "staging-signup", "\x1b[31mdepth": "", strings.Repeat("depth", 2000): "",
 	} {
 		testkit.Equal(t, "near "+word, Nearest(word, known), want)
 	}

@@ -36,10 +36,12 @@ func (f *file) preset() {
 		Dedup:   Dedup{Backend: DedupRedis},
 		History: History{Backend: HistoryRedis, Audit: 7 * 24 * time.Hour, ActiveItems: true},
 	}
-	f.Notify.Kinds = strings.Fields("provider_down provider_up balance_low balance_ok budget_near budget_used_up budget_ok target_refused target_ok " +
-		"reload_applied reload_refused redis_down redis_up redis_lost replica_gone replica_back")
+	f.Notify.Kinds = strings.Fields(
+		"provider_down provider_up balance_low balance_ok budget_near budget_used_up budget_ok target_refused target_ok " +
+			"reload_applied reload_refused redis_down redis_up redis_lost replica_gone replica_back")
 	f.Letters.Dir = "./dead-letters"
-	f.Defaults = defaults{Depth: 5, Refill: RefillFixed, HitRate: DefaultHitRate, MissCost: DefaultMissCost, OnEmpty: OnEmptyFail}
+	f.Defaults = defaults{Depth: 5, Refill: RefillFixed, HitRate: DefaultHitRate, MissCost: DefaultMissCost,
+		OnEmpty: OnEmptyFail}
 }
 
 // readFile decodes the file and checks the rules between its sections. It continues after a problem,
@@ -63,7 +65,8 @@ func (r *reader) readFile(data []byte) *Set {
 	top.form("currency", `^([A-Z]{3}|[\p{L}\p{Sc}.]{1,2}|[\p{L}.]{2}\p{Sc}|\p{L}{2}\.)?$`,
 		"a code of ISO 4217 such as USD, or a sign of at most 3 letters and currency signs such as $")
 	r.set = set
-	set.Budget, set.DeadLetters, set.lifetimes = Budget{PerDay: f.Overall.PerDay, Money: f.Overall.Money}, f.Letters.Dir, f.Types
+	set.Budget, set.DeadLetters, set.lifetimes = Budget{PerDay: f.Overall.PerDay, Money: f.Overall.Money}, f.Letters.Dir,
+		f.Types
 	if !top.has("history") {
 		set.History.validate(top.at("history")) // sets the defaults of the backend
 	}
@@ -78,7 +81,8 @@ func (r *reader) readFile(data []byte) *Set {
 	set.Server.checkKeys(top.at("server"), set)
 	if solve := top.at("solve"); solve.keys != nil && !solve.has("owner") {
 		set.Solve.Owner = f.Defaults.Owner
-		solve.rule(top.at("defaults").has("owner"), "owner", "is missing: name the person or team responsible for these solves, here or under defaults")
+		solve.rule(top.at("defaults").has("owner"), "owner",
+			"is missing: name the person or team responsible for these solves, here or under defaults")
 	}
 	set.checkBudgets(top)
 	set.warnUnusual(top)

@@ -133,13 +133,15 @@ func TestExpandReplacesReferences(t *testing.T) {
 	lookup := lookupOf("SET", "value", "EMPTY", "", "BRACES", "${SET}")
 	const forms = ": write ${NAME}, ${NAME:-default} or ${file:/path}, or $${ for a literal ${"
 	for text, want := range map[string]string{
-		"plain": "plain", "": "", "$": "$", "$SET": "$SET", "${SET}": "value", "a${SET}b${SET}c": "avaluebvaluec", "${EMPTY}": "",
-		"${EMPTY:-x}": "x", "${UNSET:-x}": "x", "${UNSET:-}": "", "${SET:-x}": "value", "${UNSET:-a:-b}": "a:-b", "${UNSET:-$5}": "$5",
-		"${BRACES}": "${SET}", // references in the value of a variable are not replaced
-		"$${SET}":   "${SET}", "$$${SET}": "$${SET}", "$${": "${",
+		"plain": "plain", "": "", "$": "$", "$SET": "$SET", "${SET}": "value", "a${SET}b${SET}c": "avaluebvaluec",
+		"${EMPTY}": "", "${EMPTY:-x}": "x", "${UNSET:-x}": "x", "${UNSET:-}": "", "${SET:-x}": "value",
+		// references in the value of a variable are not replaced
+		"${UNSET:-a:-b}": "a:-b", "${UNSET:-$5}": "$5", "${BRACES}": "${SET}",
+		"$${SET}": "${SET}", "$$${SET}": "$${SET}", "$${": "${",
 		"${UNSET}": "the environment variable UNSET is not set: set it, or write ${UNSET:-default}",
-		"${SET":    "a reference is not closed" + forms, "${}": "invalid reference" + forms, "${1A}": "invalid reference" + forms,
-		"${A-b}": "invalid reference" + forms, "${A:-${B}}": "references do not nest: the default of one cannot be another",
+		"${SET":    "a reference is not closed" + forms, "${}": "invalid reference" + forms, "${1A}": "invalid reference" +
+			forms, "${A-b}": "invalid reference" + forms,
+		"${A:-${B}}": "references do not nest: the default of one cannot be another",
 	} {
 		if got, _, problem := lookup.expand(text); cmp.Or(problem, got) != want {
 			t.Errorf("%q: %q, %q; want %q", text, got, problem, want)

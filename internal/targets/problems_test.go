@@ -13,7 +13,8 @@ import (
 	"poold/internal/testkit"
 )
 
-var update = flag.Bool("update", false, "write testdata, docs and schemas from what the code says; review the difference")
+var update = flag.Bool("update", false,
+	"write testdata, docs and schemas from what the code says; review the difference")
 
 // canary is used as each secret. No problem may contain this text.
 const canary = "CANARY"
@@ -44,7 +45,8 @@ func caseFiles(t testing.TB, path string) (all []caseFile) {
 		if i+2 < len(marks) {
 			end = marks[i+2][0]
 		}
-		all = append(all, caseFile{string(text[marks[i][2]:marks[i][3]]), text[marks[i][1]:marks[i+1][0]], text[marks[i+1][1]:end]})
+		all = append(all, caseFile{string(text[marks[i][2]:marks[i][3]]), text[marks[i][1]:marks[i+1][0]],
+			text[marks[i+1][1]:end]})
 	}
 	if len(all) < 40 {
 		t.Fatalf("only %d files in %s", len(all), path)

@@ -20,7 +20,8 @@ const (
 )
 
 func (p *Provider) preset() {
-	*p = Provider{Protocol: ProtocolInPHP, Concurrency: 20, Timeout: defaultTimeout, CallbackDelay: 10 * time.Second, Price: unknownPrices}
+	*p = Provider{Protocol: ProtocolInPHP, Concurrency: 20, Timeout: defaultTimeout, CallbackDelay: 10 * time.Second,
+		Price: unknownPrices}
 }
 
 // services has the addresses of each service, by protocol.
@@ -54,9 +55,11 @@ func (p *Provider) validate(at *place) {
 	at.warnIf(p.Protocol != ProtocolSimulated && p.PollInterval < time.Second, "poll_interval",
 		"is very short: services require seconds between two polls and ban faster clients")
 	if at.ok("timeout", "first_poll") && p.Timeout <= p.FirstPoll {
-		at.at("timeout", "first_poll").fail("timeout must exceed first_poll, or every task times out before its first poll (default timeout: 3m)")
+		at.at("timeout", "first_poll").fail(
+			"timeout must exceed first_poll, or every task times out before its first poll (default timeout: 3m)")
 	}
-	at.rule(p.FallbackAfter <= 0 || p.FallbackAfter >= shortestPoll, "fallback_after", "must be at least %s, or 0s for the default", shortestPoll)
+	at.rule(p.FallbackAfter <= 0 || p.FallbackAfter >= shortestPoll, "fallback_after",
+		"must be at least %s, or 0s for the default", shortestPoll)
 	at.rule(p.FallbackAfter < p.Timeout || !at.ok("timeout"), "fallback_after",
 		"must be below timeout, or a task whose callback is lost is never polled (default timeout: 3m)")
 	if p.Protocol == ProtocolSimulated {
@@ -72,15 +75,20 @@ func (p *Provider) checkAddresses(at *place) {
 	at.rule(!method.MatchString(p.URL), "url", "must be the base address, without in.php, createTask and the like")
 	at.warnIf(unencrypted(p.URL), "url", "http sends the account's key unencrypted: use https")
 	if m := serviceHost.FindStringSubmatch(p.URL); m != nil && at.ok("service") {
-		at.warnIf(p.Service != m[1], "url", "is an address of %s: with another service its error codes are misunderstood, so set service: %[1]s", m[1])
+		at.warnIf(p.Service != m[1], "url",
+			"is an address of %s: with another service its error codes are misunderstood, so set service: %[1]s", m[1])
 	}
-	at.warnIf(strings.HasPrefix(p.Key.Reveal(), "$"), "key", "begins with a $ and may be meant as a variable: write ${NAME}")
+	at.warnIf(strings.HasPrefix(p.Key.Reveal(), "$"), "key",
+		"begins with a $ and may be meant as a variable: write ${NAME}")
 	const callback = "callback_url"
-	at.check(callback, addressFault(p.CallbackURL, "must not hold a user and password: callbacks carry a signature instead",
+	at.check(callback, addressFault(p.CallbackURL,
+		"must not hold a user and password: callbacks carry a signature instead",
 		"must not hold a ? or #: the path of a callback is added to it"))
-	at.rule(isPrintable(p.CallbackURL, '!'), callback, "must be printable ASCII without spaces: write other characters as %%XX")
+	at.rule(isPrintable(p.CallbackURL, '!'), callback,
+		"must be printable ASCII without spaces: write other characters as %%XX")
 	p.CallbackURL = strings.TrimRight(p.CallbackURL, "/")
-	at.warnIf(unencrypted(p.CallbackURL), callback, "http sends tokens and signed callback addresses unencrypted: use https")
+	at.warnIf(unencrypted(p.CallbackURL), callback,
+		"http sends tokens and signed callback addresses unencrypted: use https")
 	at.warnIf(strings.HasSuffix(p.CallbackURL, "/callback"), callback,
 		"poold appends /callback/…: give the base address only, unless a proxy in front removes the first /callback")
 }
@@ -104,7 +112,8 @@ func addressFault(address, userRule, queryRule string) string {
 }
 
 // serviceHost matches an address of a known service.
-var serviceHost = regexp.MustCompile(`^https?://(?:[^/]*\.)?(captchaai|2captcha|anti-captcha|capmonster|capsolver)\.(?:com|cloud)(?:[:/]|$)`)
+var serviceHost = regexp.MustCompile(
+	`^https?://(?:[^/]*\.)?(captchaai|2captcha|anti-captcha|capmonster|capsolver)\.(?:com|cloud)(?:[:/]|$)`)
 
 // method matches an address whose last segment is a method of a protocol.
 var method = regexp.MustCompile(`/(in\.php|res\.php|createTask|getTaskResult)$`)
@@ -192,8 +201,10 @@ func (s *Set) checkProviders(at *place) {
 
 // warnUnusual warns about combinations of settings that are allowed, but rarely intended.
 func (s *Set) warnUnusual(top *place) {
-	if s.Redis.Embedded() && slices.ContainsFunc(s.Providers, func(p Provider) bool { return p.Protocol != ProtocolSimulated }) {
-		top.at("redis").at("url").warn("the embedded Redis keeps nothing over a restart, and tokens are paid for: give the address of a real one")
+	if s.Redis.Embedded() && slices.ContainsFunc(s.Providers,
+		func(p Provider) bool { return p.Protocol != ProtocolSimulated }) {
+		top.at("redis").at("url").warn(
+			"the embedded Redis keeps nothing over a restart, and tokens are paid for: give the address of a real one")
 	}
 	for _, t := range s.Targets {
 		at, kind := top.at("targets").at(t.Name), t.Identity.Type
@@ -207,7 +218,8 @@ func (s *Set) warnUnusual(top *place) {
 		})
 		if priceless >= 0 && len(s.Providers) > 1 {
 			at.at("providers_policy").warn(
-				"the prices of all providers count as equal, because %s has no price_per_1000 above 0 for %s", s.Providers[priceless].Name, kind)
+				"the prices of all providers count as equal, because %s has no price_per_1000 above 0 for %s",
+				s.Providers[priceless].Name, kind)
 		}
 	}
 }

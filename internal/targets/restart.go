@@ -28,7 +28,8 @@ func (s *Set) KeepRestartOnly(old *Set, file string) (remarks Problems, err erro
 	sameTLS := (s.Server.TLS.Cert == "") == (old.Server.TLS.Cert == "")
 	note := func(key string, same bool) {
 		if !same {
-			remarks = append(remarks, Problem{File: file, Text: key + ": changed, but needs a restart: until then the old value stays in use"})
+			remarks = append(remarks, Problem{File: file, Text: key +
+				": changed, but needs a restart: until then the old value stays in use"})
 		}
 	}
 	note("dead_letters", s.DeadLetters == old.DeadLetters)

@@ -8,7 +8,8 @@ import (
 // A reload applies new certificates for Redis; the users and passwords of sentinels need a restart.
 func TestWhatOfRedisNeedsARestart(t *testing.T) {
 	load := func(sentinels, tls string) *Set {
-		return mustParse(t, "redis: {url: 'rediss://h', sentinel_master: m, "+sentinels+", tls: {ca: "+tls+"}}\n"+minimal(), References{})
+		return mustParse(t, "redis: {url: 'rediss://h', sentinel_master: m, "+sentinels+", tls: {ca: "+tls+"}}\n"+minimal(),
+			References{})
 	}
 	old := load("sentinel_password: p", "/old.crt")
 	for sentinels, want := range map[string]string{

@@ -39,7 +39,8 @@ func (at *place) text() bool {
 	}
 	return at.obey(
 		fault{at.r.request && at.node.Style&quotedStyle == 0, "must be text, in quotes"},
-		fault{at.r.request && strings.ContainsRune(at.value, utf8.RuneError), "must be valid UTF-8"}, // the JSON decoder replaces invalid bytes
+		// the JSON decoder replaces invalid bytes
+		fault{at.r.request && strings.ContainsRune(at.value, utf8.RuneError), "must be valid UTF-8"},
 		fault{odd != "", odd},
 		fault{strings.TrimSpace(at.value) != at.value, "must not begin or end with a space"},
 		fault{len(at.value) > most, fmt.Sprintf("must not be longer than %d bytes", most)},
@@ -51,7 +52,8 @@ func (at *place) text() bool {
 // the direction of text, and the byte order mark that an editor writes into the file of a key are invalid.
 func TextFault(text string) string {
 	for _, c := range text {
-		invisible := !unicode.IsGraphic(c) || c == 0x2800 || unicode.In(c, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+		invisible := !unicode.IsGraphic(c) || c == 0x2800 ||
+			unicode.In(c, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 		if invisible && (c < 0x200c || c > 0x200f) { // joiners and marks that some languages need
 			return fmt.Sprintf("must not hold U+%04X: remove the line break, or the invisible character", c)
 		}
@@ -165,7 +167,8 @@ func (r *Rate) decode(at *place) {
 	if at.obey(
 		fault{err != nil || per == 0 || !decimal.MatchString(count), "must be a rate such as 20/s, 30/m or 500/h" + at.not()},
 		fault{n <= 0 || n > 1e6, "must be above 0 and at most 1000000: for no limit, remove the line"},
-		fault{n < 1 && float64(per)/n > float64(day), "must be at least 1 in 24 hours: to hand out nothing, remove the target"},
+		fault{n < 1 && float64(per)/n > float64(day),
+			"must be at least 1 in 24 hours: to hand out nothing, remove the target"},
 	) {
 		*r = Rate{Count: n, Per: per}
 	}

@@ -58,7 +58,8 @@ func (t *TLS) validate(at *place) {
 	at.check("key", problem)
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil && !at.bad {
-		at.fail("the certificate and the key cannot be used: %s: write a certificate and its key, both as PEM", strings.TrimPrefix(err.Error(), "tls: "))
+		at.fail("the certificate and the key cannot be used: %s: write a certificate and its key, both as PEM",
+			strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	t.Certificate = &pair
 }
@@ -86,7 +87,8 @@ func (s *Server) validate(at *place) {
 			item.warn("the secret is empty, so it is left out%s", toSet(item.names))
 		} else if !item.bad && item.obey(
 			fault{!isPrintable(secret, ' '), "must be printable ASCII"},
-			fault{len(secret) < minCallbackSecret, "must have at least 16 characters: an attacker who guesses it can forge callbacks"},
+			fault{len(secret) < minCallbackSecret,
+				"must have at least 16 characters: an attacker who guesses it can forge callbacks"},
 		) {
 			s.CallbackSecrets = append(s.CallbackSecrets, all[i])
 		}
@@ -104,7 +106,8 @@ func (n *Notify) validate(at *place) {
 
 func (k *Key) validate(at *place) {
 	at.require("name", "scopes")
-	at.form("name", `^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`, "1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit")
+	at.form("name", `^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`,
+		"1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit")
 	for i, item := range at.at("targets").items {
 		if _, err := path.Match(k.Targets[i], ""); err != nil && !item.bad {
 			item.fail(`must be a target's name or a pattern such as "staging-*"%s`, item.not())
@@ -132,7 +135,8 @@ func (k *Key) hash(at *place) {
 		copy(k.SHA256[:], sum)
 		given.obey(
 			fault{err != nil || len(sum) != sha256.Size, "must be the SHA-256 of the key as 64 hex digits"},
-			fault{k.SHA256 == sha256.Sum256(nil), "is the hash of an empty key"}, // it would accept callers with an empty bearer token
+			// it would accept callers with an empty bearer token
+			fault{k.SHA256 == sha256.Sum256(nil), "is the hash of an empty key"},
 		)
 	case given.obey(
 		fault{!isPrintable(k.Bearer.Reveal(), '!'), "must be printable ASCII without spaces, or no header can carry it"},
@@ -140,7 +144,8 @@ func (k *Key) hash(at *place) {
 	):
 		at.warnIf(len(k.Bearer) < soundKey, "key", "is shorter than %d characters and may be guessed: %s", soundKey, newKey)
 		at.warnIf(len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve), "key",
-			"does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints", clientKey)
+			"does not have %d characters: the clients of solving services may refuse to send it to the compatible endpoints",
+			clientKey)
 		k.SHA256 = sha256.Sum256([]byte(k.Bearer))
 	}
 }
@@ -154,7 +159,8 @@ func (s *Server) checkKeys(at *place, set *Set) {
 		k := entries[i]
 		first := slices.IndexFunc(entries, func(o Key) bool { return o.Name == k.Name })
 		f := entries[first]
-		if valid && (!slices.Equal(f.Scopes, k.Scopes) || !slices.Equal(f.Targets, k.Targets) || f.Rate != k.Rate || f.Budget != k.Budget) {
+		if valid && (!slices.Equal(f.Scopes, k.Scopes) || !slices.Equal(f.Targets, k.Targets) || f.Rate != k.Rate ||
+			f.Budget != k.Budget) {
 			item.fail("has the same name as the key in line %d, but other scopes, targets, rate or budget: "+
 				"entries with one name are keys of one caller, so make these equal", items[first].line)
 		}

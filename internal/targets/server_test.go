@@ -16,7 +16,8 @@ func TestListenFaultNeedsKeysBeyondLoopback(t *testing.T) {
 		list string
 		keys int
 		want string
-	}{{loopback, 0, ""}, {open, 0, openWithoutKeys}, {loopback + " " + open + " host.example.com:443", 1, ""}, {bad, 1, badListen}} {
+	}{{loopback, 0, ""}, {open, 0, openWithoutKeys}, {loopback + " " + open + " host.example.com:443", 1, ""},
+		{bad, 1, badListen}} {
 		for listen := range strings.FieldsSeq(c.list) {
 			fault := ListenFault(strings.TrimPrefix(listen, "-"), c.keys)
 			testkit.Equal(t, fmt.Sprintf("%q with %d keys", listen, c.keys), fault, c.want)

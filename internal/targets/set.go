@@ -297,9 +297,10 @@ type OnEmpty string
 
 // The values of `on_empty`.
 const (
-	OnEmptyFail  OnEmpty = "fail"  // the response is 503 at once
-	OnEmptyWait  OnEmpty = "wait"  // the caller waits, as with ?wait=20s
-	OnEmptySolve OnEmpty = "solve" // a token is bought for the caller; for a key without ScopeSolve this is the same as fail
+	OnEmptyFail OnEmpty = "fail" // the response is 503 at once
+	OnEmptyWait OnEmpty = "wait" // the caller waits, as with ?wait=20s
+	// a token is bought for the caller; for a key without ScopeSolve this is the same as fail
+	OnEmptySolve OnEmpty = "solve"
 )
 
 // Refill is the policy that decides how many tokens of a target are kept.

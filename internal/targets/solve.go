@@ -34,13 +34,15 @@ func (s *Solve) Allows(id captcha.Identity) error {
 	isPicture := id.Type == captcha.Image
 	asked, rule := splitPage(id.Pageurl, false)
 	knownPage := slices.ContainsFunc(s.Pages, func(p page) bool { return p.matches(asked) })
-	knownSite := len(s.Sitekeys) == 0 || slices.ContainsFunc(s.Sitekeys, func(p string) bool { return matchStars(p, ".*", id.Site()) })
+	knownSite := len(s.Sitekeys) == 0 ||
+		slices.ContainsFunc(s.Sitekeys, func(p string) bool { return matchStars(p, ".*", id.Site()) })
 	rule = first(
 		fault{isPicture && !s.Images, "image: pictures cannot be requested: set solve.images to true"},
 		fault{isPicture, ""},
 		fault{rule != "", "pageurl: " + rule + ", or solve.pages cannot be compared with it"},
 		fault{!knownPage, "pageurl: " + otherPage},
-		fault{!knownSite, captcha.Of(id.Type).Fields[0].Key + ": matches no pattern of solve.sitekeys: request one that matches, or add a pattern"},
+		fault{!knownSite, captcha.Of(id.Type).Fields[0].Key +
+			": matches no pattern of solve.sitekeys: request one that matches, or add a pattern"},
 	)
 	if rule != "" {
 		return errors.New(rule)
@@ -88,7 +90,8 @@ func (p *page) decode(at *place) {
 }
 
 var (
-	pageForm = regexp.MustCompile(`^(?i:(https?)://([a-z0-9_.*-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}|\*))?)(?:(/[!"$->A-[\]-~]*)(\?[!"$-?A-[\]-~]*)?)?$`)
+	pageForm = regexp.MustCompile(
+		`^(?i:(https?)://([a-z0-9_.*-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}|\*))?)(?:(/[!"$->A-[\]-~]*)(\?[!"$-?A-[\]-~]*)?)?$`)
 	hostName = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
 	// Some programs take a host whose last label is a number for an IP address, others for a name.
 	likeIP  = regexp.MustCompile(`(^|\.)([0-9]+|0x[^.]*)$`)
@@ -108,7 +111,8 @@ func splitPage(address string, pattern bool) (p page, rule string) {
 			"write other characters as %XX, and a host of another script as xn--…"
 	}
 	scheme, query := strings.ToLower(m[1]), m[5]
-	p = page{scheme, strings.ToLower(m[2]), cmp.Or(m[3], map[string]string{"http": "80", "https": "443"}[scheme]), cmp.Or(m[4], "/")}
+	p = page{scheme, strings.ToLower(m[2]), cmp.Or(m[3], map[string]string{"http": "80", "https": "443"}[scheme]),
+		cmp.Or(m[4], "/")}
 	name := p.host
 	if pattern {
 		name = strings.ReplaceAll(name, "*", "-")
@@ -123,7 +127,8 @@ func splitPage(address string, pattern bool) (p page, rule string) {
 	}
 	n, _ := strconv.Atoi(p.port)
 	return p, first(
-		fault{(n < 1 || n > 65535 || strconv.Itoa(n) != p.port) && (!pattern || p.port != "*"), "the port must be a number from 1 to 65535"},
+		fault{(n < 1 || n > 65535 || strconv.Itoa(n) != p.port) && (!pattern || p.port != "*"),
+			"the port must be a number from 1 to 65535"},
 		fault{!goodHost, "the host must be names of a-z, 0-9, - and _ with single dots between them, or a whole IP address without wildcards"},
 		fault{strings.Contains(p.host, "*") && !strings.ContainsAny(p.host, "abcdefghijklmnopqrstuvwxyz"),
 			"the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"},
@@ -227,7 +232,8 @@ const maxFields = 64
 func (at *place) readObject(body []byte) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	if start, err := d.Token(); !at.obey(fault{err == nil && start != json.Delim('{'), `the body must be one JSON object: {"type": …}`}) {
+	if start, err := d.Token(); !at.obey(
+		fault{err == nil && start != json.Delim('{'), `the body must be one JSON object: {"type": …}`}) {
 		return
 	}
 	for d.More() {
@@ -247,10 +253,12 @@ func (at *place) readObject(body []byte) {
 			at.child(key).fail("must be a single value, not an object or a list")
 			return
 		}
-		if !at.obey(fault{len(at.node.Content) == 2*maxFields, fmt.Sprintf("the body must not have more than %d fields", maxFields)}) {
+		if !at.obey(fault{len(at.node.Content) == 2*maxFields,
+			fmt.Sprintf("the body must not have more than %d fields", maxFields)}) {
 			return
 		}
-		at.node.Content = append(at.node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key, Column: len(at.node.Content)}, value)
+		at.node.Content = append(at.node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key, Column: len(at.node.Content)},
+			value)
 	}
 	if err := strictjson.Check(body); err != nil { // last, because the number of fields is limited then
 		at.fail("%v", err)
@@ -268,8 +276,10 @@ func (s *SolveRequest) validate(at *place) {
 		checkType(at, id.Type)
 	}
 	least, most := id.Picture.MinLength, id.Picture.MaxLength
-	at.rule(most == 0 || least <= most || !at.ok("min_length"), "max_length", "must not be below min_length (%d of %d)", most, least)
-	at.rule(!s.DedupProxy || s.Dedup == DedupIdentity || !at.ok("dedup"), "dedup_proxy", "belongs to dedup: identity: remove it, or set dedup")
+	at.rule(most == 0 || least <= most || !at.ok("min_length"), "max_length", "must not be below min_length (%d of %d)",
+		most, least)
+	at.rule(!s.DedupProxy || s.Dedup == DedupIdentity || !at.ok("dedup"), "dedup_proxy",
+		"belongs to dedup: identity: remove it, or set dedup")
 	if s.Image != nil {
 		sum := sha256.Sum256(s.Image)
 		id.Picture.SHA256 = hex.EncodeToString(sum[:])
@@ -289,7 +299,8 @@ func (p *picture) decode(at *place) {
 		fault{strings.HasPrefix(at.value, "data:"), "must be base64 alone: remove all up to the first comma"},
 		fault{err != nil, "must be the picture's bytes as base64, with + and /, padded with ="},
 		fault{len(data) == 0, "must not be empty"},
-		fault{len(data) > captcha.MostPicture, fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", captcha.MostPicture, len(data))},
+		fault{len(data) > captcha.MostPicture,
+			fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", captcha.MostPicture, len(data))},
 	) {
 		*p = data
 	}

@@ -19,7 +19,8 @@ const day = 24 * time.Hour
 // because it may contain a password. A prefix must not contain braces, which would override the hash
 // tags that keep the keys of an identity in one slot of a cluster.
 func (d *Redis) validate(at *place) {
-	at.form("prefix", `^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$`, "1 to 63 letters, digits, ., _, : and -, beginning with a letter or digit")
+	at.form("prefix", `^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$`,
+		"1 to 63 letters, digits, ., _, : and -, beginning with a letter or digit")
 	at.rule(d.URL != "", "url", "is empty: write embedded or an address%s", toSet(at.at("url").names))
 	addresses := strings.Split(d.URL.Reveal(), ",")
 	for i, address := range addresses {
@@ -33,13 +34,15 @@ func (d *Redis) validate(at *place) {
 	mixed := slices.ContainsFunc(addresses, func(a string) bool { return scheme(a) != scheme(addresses[0]) })
 	at.rule(!mixed, "url", "the addresses have different schemes: all with TLS (rediss), or none")
 	sentinel := d.SentinelMaster != ""
-	at.rule(!sentinel || !d.Embedded(), "sentinel_master", "needs the sentinels' addresses in redis.url, not the embedded server")
+	at.rule(!sentinel || !d.Embedded(), "sentinel_master",
+		"needs the sentinels' addresses in redis.url, not the embedded server")
 	at.rule(scheme(addresses[0]) != "unix" || len(addresses) == 1 && !sentinel, "url",
 		"a unix socket is one server: a cluster and sentinels have redis:// or rediss:// addresses")
 	at.rule(sentinel || d.SentinelUser == "" && d.SentinelPassword == "", "sentinel_master",
 		"is missing: sentinel_user and sentinel_password are of sentinels")
 	at.rule(d.SentinelUser == "" || d.SentinelPassword != "", "sentinel_password", "is empty, but sentinel_user is not")
-	at.rule(scheme(addresses[0]) == "rediss" || d.TLS.Cert == "" && d.TLS.CA == "", "tls", "needs rediss:// addresses in redis.url")
+	at.rule(scheme(addresses[0]) == "rediss" || d.TLS.Cert == "" && d.TLS.CA == "", "tls",
+		"needs rediss:// addresses in redis.url")
 	at.rule(len(addresses) == 1 || sentinel || !slices.ContainsFunc(addresses, namesDatabase), "url",
 		"several addresses are a cluster, which has database 0 alone: remove the number, or set sentinel_master")
 }
@@ -54,7 +57,8 @@ func redisFault(address string) string {
 	_, err = redis.ParseURL(address) // may quote the address
 	return first(
 		fault{address == "", "is empty: look for a comma too many"},
-		fault{!socket && u.Scheme != "redis" && u.Scheme != "rediss", "must be redis://, rediss:// or unix://, or the one word embedded"},
+		fault{!socket && u.Scheme != "redis" && u.Scheme != "rediss",
+			"must be redis://, rediss:// or unix://, or the one word embedded"},
 		fault{!socket && u.Hostname() == "", "names no host: write redis://HOST:6379"},
 		fault{socket && err != nil, "needs the path of the socket, such as unix:///run/redis.sock"},
 		fault{err != nil, "ends in something that is not the number of a database, or has a parameter that is unknown"},
@@ -100,7 +104,8 @@ func checkPostgres(at *place, address captcha.Secret, wanted bool) {
 	case err != nil:
 		at.check("url", "is not a URL: begin with postgres:// and write special characters of a password as %XX")
 	default:
-		at.rule(u.Scheme == "postgres" || u.Scheme == "postgresql", "url", "must be a URL that begins with postgres:// or postgresql://")
+		at.rule(u.Scheme == "postgres" || u.Scheme == "postgresql", "url",
+			"must be a URL that begins with postgres:// or postgresql://")
 		at.rule(u.Hostname() != "" || u.Query().Get("host") != "", "url",
 			"names no host: write postgres://USER:PASSWORD@HOST/DATABASE, or ?host=/DIRECTORY for a socket")
 		at.rule(wanted || !at.ok("backend"), "url", "belongs to backend: postgres: remove it, or set backend")

@@ -32,7 +32,8 @@ func document(data []byte) (*yaml.Node, *Problem) {
 		return nil, &Problem{Line: 1, Text: "the file is empty: it needs at least the section targets"}
 	case len(roots) > 1:
 		// The YAML library would ignore a second document.
-		return nil, &Problem{Line: roots[1].Line, Text: "a second YAML document begins here; the file holds one: remove the line with ---"}
+		return nil, &Problem{Line: roots[1].Line,
+			Text: "a second YAML document begins here; the file holds one: remove the line with ---"}
 	}
 	return roots[0].Content[0], nil
 }
@@ -67,7 +68,8 @@ var explanations = []explanation{
 	{"',' or '", `the { or [ that is open here is not closed correctly: look for a missing bracket, comma or quote; write a reference as "${NAME}"`},
 	{"could not find expected ':'", "the line has no `key: value`: add the colon and a space, or quote the text"},
 	{"unknown anchor", "an alias (*) is not read: quote a value that begins with *"},
-	{"mapping values are not allowed", "a colon and a space where no key may begin: indent the line like its neighbours, or quote the value"},
+	{"mapping values are not allowed",
+		"a colon and a space where no key may begin: indent the line like its neighbours, or quote the value"},
 	{"cannot start any token", "a value may not begin with this character (@, % or `): put it in quotes"},
 	{"expected node content", "a value, or the bracket that closes a list, is missing"},
 	{"escape", `an unknown \ escape in double quotes: write \\ or use single quotes`},

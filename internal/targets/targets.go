@@ -37,7 +37,8 @@ type defaults Target
 func (*defaults) refuse(key string) string {
 	shared := slices.Contains([]string{"user_agent", "proxy", "proxy_type"}, key)
 	own := key == "type" || key == "simulated_only" || typesWith[key] != nil && !shared
-	return first(fault{requestOnly(key) != "", requestOnly(key)}, fault{own, "belongs in each target, not in the defaults"})
+	return first(fault{requestOnly(key) != "", requestOnly(key)},
+		fault{own, "belongs in each target, not in the defaults"})
 }
 
 func (d *defaults) validate(at *place) { (*Target)(d).checkValues(at) }
@@ -47,7 +48,8 @@ func (*Target) refuse(key string) string { return requestOnly(key) }
 
 // checkValues checks the keys that targets and defaults share, each by itself.
 func (t *Target) checkValues(at *place) {
-	at.rule(len(t.Warm) <= mostWindows || !at.has("warm"), "warm", "must be at most %d windows, not %d", mostWindows, len(t.Warm))
+	at.rule(len(t.Warm) <= mostWindows || !at.has("warm"), "warm", "must be at most %d windows, not %d", mostWindows,
+		len(t.Warm))
 	checkIdentity(at, &t.Identity)
 }
 
@@ -63,7 +65,8 @@ func (t *Target) validate(at *place) {
 		at.at("type").oneOf(WordsOf(captcha.Types()))
 		at.require("type", "sitekey", "pageurl")
 	}
-	at.rule(at.given("owner"), "owner", "is missing: name the person or team responsible for this target, here or under defaults")
+	at.rule(at.given("owner"), "owner",
+		"is missing: name the person or team responsible for this target, here or under defaults")
 	if at.has("type") && at.ok("type") {
 		checkType(at, kind)
 		// The target's own values have precedence over the defaults, and the defaults over the type.
@@ -90,10 +93,12 @@ func OddSitekey(t captcha.Type, key string) string {
 	google, cloudflare := strings.HasPrefix(key, "6L"), cloudflareKey.MatchString(key)
 	return first(
 		fault{strings.ContainsAny(key, `"'=<>$`), "holds more than the key: give only the value of data-sitekey, or ${NAME}"},
-		fault{google && t != captcha.RecaptchaV2 && t != captcha.RecaptchaV3, fmt.Sprintf("looks like a key of reCAPTCHA, not of %s", t)},
+		fault{google && t != captcha.RecaptchaV2 && t != captcha.RecaptchaV3,
+			fmt.Sprintf("looks like a key of reCAPTCHA, not of %s", t)},
 		fault{cloudflare && t != captcha.Turnstile, fmt.Sprintf("looks like a key of turnstile, not of %s", t)},
 		fault{uuid.MatchString(key) && t != captcha.HCaptcha, fmt.Sprintf("looks like a key of hcaptcha, not of %s", t)},
-		fault{google && len(key) != 40, fmt.Sprintf("has %d characters, but a key of reCAPTCHA has 40: copy all of them", len(key))},
+		fault{google && len(key) != 40,
+			fmt.Sprintf("has %d characters, but a key of reCAPTCHA has 40: copy all of them", len(key))},
 	)
 }
 
@@ -205,7 +210,8 @@ func isVisible(text string) bool { return text != "" && len(text) <= 256 && isPr
 // empty proxy, for instance from an unset variable, removes the proxy of the defaults.
 func checkIdentity(at *place, id *captcha.Identity) {
 	for _, key := range []string{"sitekey", "gt", "challenge", "captcha_id"} {
-		at.rule(!at.has(key) || isVisible(at.keys[key].value), key, "must be 1 to 256 characters without spaces%s", at.at(key).not())
+		at.rule(!at.has(key) || isVisible(at.keys[key].value), key, "must be 1 to 256 characters without spaces%s",
+			at.at(key).not())
 	}
 	at.check("pageurl", addressFault(id.Pageurl, "must not hold a user and password", ""))
 	at.form("api_server", `^[A-Za-z0-9.-]{1,253}$`, "a host's name such as api-na.geetest.com")
@@ -248,7 +254,8 @@ func (w *Warm) validate(at *place) {
 	_, err := schedule(w.Cron)
 	if err != nil && at.has("cron") && at.ok("cron") {
 		item := at.at("cron")
-		rule := `must be five fields (minute hour day month weekday) such as "55 8 * * 1-5", or @daily and its like` + item.not()
+		rule := `must be five fields (minute hour day month weekday) such as "55 8 * * 1-5", or @daily and its like` +
+			item.not()
 		if len(item.names) == 0 && len(w.Cron) <= maxQuoted && isPrintable(w.Cron, ' ') {
 			rule += ": " + err.Error() // quotes the text
 		}

@@ -45,7 +45,8 @@ func (s *Store) Append(ctx context.Context, rows []history.Row) error {
 		}
 	}
 	// Rows of the same key or target come one after another, so that a transaction changes few figures.
-	list := slices.SortedFunc(maps.Values(entries), func(a, b entry) int { return cmp.Compare(a.Key+a.Target, b.Key+b.Target) })
+	list := slices.SortedFunc(maps.Values(entries),
+		func(a, b entry) int { return cmp.Compare(a.Key+a.Target, b.Key+b.Target) })
 	err := s.putNew(ctx, slices.Clone(list))
 	if err == nil {
 		err = s.putCopies(ctx, list, active)

@@ -59,7 +59,8 @@ func yesterday() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Ad
 
 // order returns order n. Its outcome, target and type depend on n.
 func order(n int, ended time.Time) *history.Order {
-	outcomes := []history.Outcome{history.Solved, history.Solved, history.Failed, history.Discarded, history.Refused, history.Lost}
+	outcomes := []history.Outcome{history.Solved, history.Solved, history.Failed, history.Discarded, history.Refused,
+		history.Lost}
 	o := &history.Order{
 		ID: fmt.Sprintf("%026d", ended.UnixMilli()), Target: fmt.Sprint("target-", n%50), Owner: "qa@example.com",
 		Type: captcha.Types()[n%4], Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
@@ -108,7 +109,8 @@ func checkAll(t testing.TB, s *Store, rows []history.Row) {
 			}
 			want[sumKey(&sum)].Add(sum.Figures)
 		}
-		if p, err := s.Find(t.Context(), history.Query{By: history.ByTask, Value: r.Task, Limit: 1}); err != nil || len(p.Rows) != 1 {
+		if p, err := s.Find(t.Context(), history.Query{By: history.ByTask, Value: r.Task, Limit: 1}); err != nil ||
+			len(p.Rows) != 1 {
 			t.Errorf("of a task: %d rows, %v", len(p.Rows), err)
 		}
 	}
@@ -182,14 +184,15 @@ func TestAttributes(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	o := order(0, yesterday())
 	at, id, ttl := stamp(yesterday()), o.ID, float64(yesterday().Add(90*24*time.Hour).Unix())
-	h := history.Handout{ID: "17-1", At: o.EndedAt, Key: "ci", Action: history.Missed, Target: "target-0", Price: history.MoneyUnknown}
+	h := history.Handout{ID: "17-1", At: o.EndedAt, Key: "ci", Action: history.Missed, Target: "target-0",
+		Price: history.MoneyUnknown}
 	mustAppend(t, s, o.Row(), h.Row())
 	solve := item{
-		"PK": "SOLVE#" + id, "SK": "META", "GSI1PK": "STATUS#solved", "GSI1SK": at + "#" + id, "order": id, "captcha_type": string(o.Type),
-		"sitekey": o.Sitekey, "pageurl": o.Pageurl, "status": "solved", "outcome": "solved", "placed_at": o.PlacedAt.String(),
-		"submitted_at": o.SubmittedAt.String(), "solved_at": o.SolvedAt.String(), "ended_at": at, "elapsed_ms": 20123.0, "polls": 3.0,
-		"project": o.Owner, "target": o.Target, "provider": o.Provider, "task": o.Task, "ended_by": "poll", "price": 0.00299,
-		"choice": "cheapest", "ttl": ttl,
+		"PK": "SOLVE#" + id, "SK": "META", "GSI1PK": "STATUS#solved", "GSI1SK": at + "#" + id, "order": id,
+		"captcha_type": string(o.Type), "sitekey": o.Sitekey, "pageurl": o.Pageurl, "status": "solved", "outcome": "solved",
+		"placed_at": o.PlacedAt.String(), "submitted_at": o.SubmittedAt.String(), "solved_at": o.SolvedAt.String(),
+		"ended_at": at, "elapsed_ms": 20123.0, "polls": 3.0, "project": o.Owner, "target": o.Target, "provider": o.Provider,
+		"task": o.Task, "ended_by": "poll", "price": 0.00299, "choice": "cheapest", "ttl": ttl,
 	}
 	for _, want := range []item{
 		solve, solve.copyTo(key{"SOLVE#" + o.Task, "META"}), solve.copyTo(key{"SITE#" + o.Sitekey, "SOLVE#" + at + "#" + id}),
@@ -257,12 +260,14 @@ func TestItemsThatNeverShow(t *testing.T) {
 		testkit.NoError(t, err)
 	}
 	for by, value := range map[history.By]string{history.BySite: site, history.ByKey: "ci"} {
-		if page, err := s.Find(t.Context(), history.Query{By: by, Value: value, Limit: 1}); err != nil || len(page.Rows) > 0 || page.More {
+		if page, err := s.Find(t.Context(), history.Query{By: by, Value: value, Limit: 1}); err != nil ||
+			len(page.Rows) > 0 || page.More {
 			t.Errorf("by %s: %s, more: %v, %v", by, page.Rows, page.More, err)
 		}
 	}
 	sums, err := s.Days(t.Context(), yesterday())
-	if err != nil || len(sums) != 34 || slices.ContainsFunc(sums, func(s history.Sum) bool { return s.Scope == history.ScopeKey }) {
+	if err != nil || len(sums) != 34 ||
+		slices.ContainsFunc(sums, func(s history.Sum) bool { return s.Scope == history.ScopeKey }) {
 		t.Errorf("the day: %d sums, %v, %v", len(sums), sums, err)
 	}
 }
@@ -274,7 +279,8 @@ func TestStore(t *testing.T) {
 	active := false
 	historytest.Test(t, func(t testing.TB, orders, handouts time.Duration) (replicas []history.Sink) {
 		active = !active
-		o := targets.History{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: orders, Audit: handouts, ActiveItems: active}
+		o := targets.History{Table: newTable(t, server.URL), Endpoint: server.URL, Keep: orders, Audit: handouts,
+			ActiveItems: active}
 		for range 3 {
 			replicas = append(replicas, openStore(t, o))
 		}
@@ -373,7 +379,8 @@ func TestRefusedCallsEndCheckAndInit(t *testing.T) {
 	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)
 	steps := [][2]string{
-		{"CreateTable", "making the table"}, {"DescribeTable", "waiting for the table"}, {"DescribeTimeToLive", "looking at the table"},
+		{"CreateTable", "making the table"}, {"DescribeTable", "waiting for the table"},
+		{"DescribeTimeToLive", "looking at the table"},
 		{"UpdateTimeToLive", "setting the table's time to live"},
 	}
 	for n, step := range steps {

@@ -38,7 +38,8 @@ const (
 // pauses are the pauses between two attempts of a call. The SDK's own begin with a second, or with none.
 var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Millisecond}
 
-var errNoCredentials = errors.New("no AWS credentials are known, neither from the environment nor from the shared files or a role")
+var errNoCredentials = errors.New(
+	"no AWS credentials are known, neither from the environment nor from the shared files or a role")
 
 // Store implements history.Sink in one table. The figures of a day by type and by target never expire.
 type Store struct {
@@ -71,7 +72,8 @@ func Open(ctx context.Context, set targets.History) (*Store, error) {
 		return c, err
 	})
 	s := &Store{table: set.Table}
-	s.transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit, IdleConnTimeout: time.Minute}
+	s.transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit,
+		IdleConnTimeout: time.Minute}
 	s.keep = map[history.Kind]time.Duration{history.KindOrder: set.Keep, history.KindHandout: cmp.Or(set.Audit, set.Keep)}
 	s.transport.MaxIdleConnsPerHost = mostConcurrent
 	if set.ActiveItems {
@@ -115,10 +117,12 @@ func timedOut(err error) bool {
 // busy reports whether an error means that DynamoDB throttles the call, or that it conflicts with another one.
 func busy(err error) bool {
 	reasons := reasonsOf(err)
-	return retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err).Bool() || !slices.ContainsFunc(reasons, exists) &&
-		slices.ContainsFunc(reasons, func(r types.CancellationReason) bool {
-			return slices.Contains([]string{"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError"}, aws.ToString(r.Code))
-		})
+	return retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err).Bool() ||
+		!slices.ContainsFunc(reasons, exists) &&
+			slices.ContainsFunc(reasons, func(r types.CancellationReason) bool {
+				return slices.Contains([]string{"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError"},
+					aws.ToString(r.Code))
+			})
 }
 
 // reasonsOf returns why a transaction was cancelled, one reason for each item; nil = err is another error.

@@ -52,12 +52,14 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 			[]string{"rare", "target-1", "unknown"}, nil, "captcha_history_site_target", 100},
 		"a site, of one of before": {history.Query{By: history.BySite, Value: "large"}, []string{"before"}, nil,
 			"captcha_history_site_target", 100},
-		"a site, of many targets": {history.Query{By: history.BySite, Value: "large"}, many, nil, "captcha_history_site", 250},
-		"a status":                {history.Query{By: history.ByStatus, Value: "solved"}, nil, nil, "captcha_history_status", 100},
+		"a site, of many targets": {history.Query{By: history.BySite, Value: "large"}, many, nil, "captcha_history_site",
+			250},
+		"a status": {history.Query{By: history.ByStatus, Value: "solved"}, nil, nil, "captcha_history_status", 100},
 		"a status, of few targets": {history.Query{By: history.ByStatus, Value: "error"}, []string{"rare", "before"}, nil,
 			"captcha_history_status_target", 150},
-		"a status, of many targets": {history.Query{By: history.ByStatus, Value: "solved"}, many, nil, "captcha_history_status", 300},
-		"a key":                     {history.Query{By: history.ByKey, Value: "large"}, nil, nil, "captcha_history_key", 100},
+		"a status, of many targets": {history.Query{By: history.ByStatus, Value: "solved"}, many, nil,
+			"captcha_history_status", 300},
+		"a key": {history.Query{By: history.ByKey, Value: "large"}, nil, nil, "captcha_history_key", 100},
 		"a key, of few targets": {history.Query{By: history.ByKey, Value: "large"}, []string{"rare", "before"}, nil,
 			"captcha_history_key_target", 150},
 		"an order":      {history.Query{By: history.ByID, Value: "unknown"}, nil, nil, "captcha_history_pkey", 10},
@@ -93,7 +95,8 @@ func explain(t *testing.T, s *Store, sql string, args []any) (text string, pages
 			return err
 		}
 		var line string
-		return tx.Each(ctx, []any{&line}, func() { text += line + "\n" }, "explain (analyze, buffers, timing off) "+sql, args...)
+		return tx.Each(ctx, []any{&line}, func() { text += line + "\n" }, "explain (analyze, buffers, timing off) "+sql,
+			args...)
 	}))
 	var hit, read int
 	_, buffers, _ := strings.Cut(text, "Buffers: shared ")

@@ -163,7 +163,8 @@ func (s *Store) Days(ctx context.Context, day time.Time) (list []history.Sum, er
 		return tx.Each(ctx, []any{&f.Scope, &f.Name, &f.Owner, &f.Figure, &f.N}, func() {
 			i := len(list) - 1
 			if i < 0 || list[i].Scope != f.Scope || list[i].Name != f.Name || list[i].Owner != f.Owner {
-				list = append(list, history.Sum{Day: date, Scope: f.Scope, Name: f.Name, Owner: f.Owner, Figures: history.Figures{}})
+				list = append(list, history.Sum{Day: date, Scope: f.Scope, Name: f.Name, Owner: f.Owner,
+					Figures: history.Figures{}})
 				i++
 			}
 			list[i].Figures[f.Figure] = f.N

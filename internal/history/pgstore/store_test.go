@@ -24,7 +24,8 @@ const quarter = 90 * 24 * time.Hour
 
 // openStore returns the store of one daemon until the test ends. If the server responds, openStore
 // creates the schema. It does not run the deletion of expired rows.
-func openStore(t testing.TB, address string, limit time.Duration, keep, keepAudit time.Duration) (*Store, *testkit.Log) {
+func openStore(t testing.TB, address string, limit time.Duration, keep,
+	keepAudit time.Duration) (*Store, *testkit.Log) {
 	t.Helper()
 	l := &testkit.Log{}
 	db, err := postgres.Open(address, limit, l.Logger())
@@ -65,7 +66,8 @@ func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, quarter, quarter)
 	at := time.Now()
 	testkit.NoError(t, s.Append(t.Context(),
-		[]history.Row{historytest.Order("a", at), historytest.Order("B", at), historytest.Order("A", at), historytest.Order("b", at)}))
+		[]history.Row{historytest.Order("a", at), historytest.Order("B", at), historytest.Order("A", at),
+			historytest.Order("b", at)}))
 	page, err := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 9})
 	testkit.NoError(t, err)
 	rows, err := history.Decode[history.Order](page)
@@ -149,7 +151,8 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 
 // While the server is away, each call fails with a history.ErrDown that gives the reason, without a part of the address.
 func testAway(t *testing.T, server *postgrestest.Server) {
-	s, _ := openStore(t, strings.Replace(server.Database(t), "127.0.0.1", "127.0.0.3", 1), postgres.DefaultLimit, quarter, quarter)
+	s, _ := openStore(t, strings.Replace(server.Database(t), "127.0.0.1", "127.0.0.3", 1), postgres.DefaultLimit, quarter,
+		quarter)
 	_, find := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 1})
 	_, days := s.Days(t.Context(), time.Now())
 	for i, err := range []error{s.Append(t.Context(), []history.Row{historytest.Order("one", time.Now())}), find, days} {

@@ -23,7 +23,8 @@ func TestEachKeyExpires(t *testing.T) {
 	db := openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p")
 	s := redisstore.New(db, 100*time.Hour, 70*time.Hour)
 	for _, id := range []string{"1", "2"} {
-		testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
+		testkit.NoError(t, s.Append(t.Context(),
+			[]history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
 		date := time.Now().UTC().Format(time.DateOnly)
 		want := map[string]time.Duration{
 			"p:orders:{history}:solved": 100 * time.Hour, "p:orders:{history}:site:site": 100 * time.Hour, "p:day:{history}:" +
@@ -108,7 +109,8 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 		for n, more := 0, true; more; n++ {
 			synctest.Test(t, func(t *testing.T) {
 				redis := redistest.InBubble(t)
-				s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults"), week, week)
+				s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults"),
+					week, week)
 				testkit.NoError(t, s.Append(t.Context(),
 					[]history.Row{historytest.Order("old", time.Now()), historytest.Handout("old", time.Now())}))
 				was, seen := redis.Dump(), 0
@@ -154,7 +156,8 @@ func TestExpiredRowsAreNotFound(t *testing.T) {
 		s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "p"),
 			50*time.Hour, 60*time.Hour)
 		for _, id := range []string{"old", "young"} {
-			testkit.NoError(t, s.Append(t.Context(), []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
+			testkit.NoError(t, s.Append(t.Context(),
+				[]history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
 			time.Sleep(29 * time.Hour)
 		}
 		for q, want := range map[[2]string]int{{"sitekey", "site"}: 1, {"status", "solved"}: 1, {"id", "old"}: 0, {"id", "young"}: 1, {"key", "key"}: 2} {

@@ -118,7 +118,8 @@ func (s *Store) append(ctx context.Context, rows map[string]*history.Row) (known
 	for text, r := range rows {
 		lists := map[string]int{s.key("handouts", r.Key): mostOfKey}
 		if r.Kind == history.KindOrder {
-			lists = map[string]int{s.key("orders", string(r.Status)): mostOfStatus, s.key("orders", "site:"+r.Sitekey): mostOfSite}
+			lists = map[string]int{s.key("orders", string(r.Status)): mostOfStatus,
+				s.key("orders", "site:"+r.Sitekey): mostOfSite}
 		}
 		_, keep := s.day(r.Kind, "")
 		for list, most := range lists {
@@ -154,7 +155,8 @@ func (s *Store) Find(ctx context.Context, q history.Query) (p history.Page, err 
 	case history.ByKey:
 		lists, keep = []string{s.key("handouts", q.Value)}, s.keepAudit
 	case history.ByID, history.ByTask:
-		lists, most = []string{s.key("orders", string(history.StatusSolved)), s.key("orders", string(history.StatusError))}, mostOfStatus
+		lists, most = []string{s.key("orders", string(history.StatusSolved)), s.key("orders", string(history.StatusError))},
+			mostOfStatus
 	case history.ByStatus:
 	}
 	if oldest := time.Now().Add(-keep); q.From.Before(oldest) {

@@ -29,7 +29,8 @@ var prefixes atomic.Int64
 
 func openDB(t testing.TB, p redistest.Place, prefix string) *redisdb.DB {
 	t.Helper()
-	db, err := redisdb.Open(redisdb.Options{Addresses: p.Addresses, Dial: p.Dial, Prefix: prefix, Log: slog.New(slog.DiscardHandler)})
+	db, err := redisdb.Open(redisdb.Options{Addresses: p.Addresses, Dial: p.Dial, Prefix: prefix,
+		Log: slog.New(slog.DiscardHandler)})
 	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db

@@ -21,8 +21,9 @@ type Browser struct{ ctx context.Context }
 // Start starts a Chromium. The returned function stops the browser and waits until the browser's
 // process has ended.
 func Start(ctx context.Context) (b *Browser, stop func(), err error) {
-	allocating, free := chromedp.NewExecAllocator(ctx, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless,
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
+	allocating, free := chromedp.NewExecAllocator(ctx, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
+		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("hide-scrollbars", true))
 	browsing, leave := chromedp.NewContext(allocating)
 	stop = func() { leave(); free() }
 	if err := chromedp.Do(browsing); err != nil {
@@ -102,7 +103,8 @@ func (p *Page) Look(width, height int64, scale float64, scheme string) error {
 // DisableScripts disables the scripts of the pages that Visit loads afterwards.
 func (p *Page) DisableScripts() error {
 	return chromedp.Do(p.ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: true})
 		return err
 	}))
 }

@@ -49,14 +49,16 @@ func TestPageShowsTheDocument(t *testing.T) {
 	}
 	text := shows(
 		"poold 1.2.3, started 2026-01-02 03:04:05 UTC. Redis: single", "No callbacks arrived for the last tasks",
-		"pools.yaml:12: server.listen changed", "pools.yaml:3: a poll each", "Healthy targets0 of 31 paused, 1 refused, 1 starved",
-		"Budget used1,234of 20,000 solves a day", "2 callbacks could not be stored", "solver busyno slot 3 of 20", "by callback",
-		"refused<ERROR_GOOGLEKEY> & more", "20 threads of solver in use; raise concurrency; most tokens",
-		"3 of 4, 4 on order, 2 waiting", "pausedpaused by ops", "about 3.21 requests until a new order lands, so 4 tokens wanted; 1.2 %",
-		"Held back bycredit", "16 s (median), 19 s (90 of 100)", "103 requests: 97 hits, 2 waited, 1 missed", "Returned3 tokens",
+		"pools.yaml:12: server.listen changed", "pools.yaml:3: a poll each",
+		"Healthy targets0 of 31 paused, 1 refused, 1 starved", "Budget used1,234of 20,000 solves a day",
+		"2 callbacks could not be stored", "solver busyno slot 3 of 20", "by callback", "refused<ERROR_GOOGLEKEY> & more",
+		"20 threads of solver in use; raise concurrency; most tokens", "3 of 4, 4 on order, 2 waiting", "pausedpaused by ops",
+		"about 3.21 requests until a new order lands, so 4 tokens wanted; 1.2 %", "Held back bycredit",
+		"16 s (median), 19 s (90 of 100)", "103 requests: 97 hits, 2 waited, 1 missed", "Returned3 tokens",
 		"Bought115: 96 handed out, 5 expired, 2 failed, 1 lost, 6 flushed, 3 ready, 2 on order",
 		"8 of 10 solves in the last 60 minutes77 of 500 solves in the last 24 hours", "9 accepted, 7 rejected",
-		"On-demand solves 7 identities", "12 of 21 tokens of on-demand solves", "curl -X POST $POOLD_URL/pool/staging-login/token")
+		"On-demand solves 7 identities", "12 of 21 tokens of on-demand solves",
+		"curl -X POST $POOLD_URL/pool/staging-login/token")
 	if strings.Contains(text, "ot ready") || strings.Contains(text, "was not applied") || strings.Contains(text, "%!") {
 		t.Errorf("alarms without cause:\n%s", text)
 	}
@@ -78,12 +80,14 @@ func TestRowsDescribeTheirTargets(t *testing.T) {
 		stock, expects, why string
 		share               int
 	}{
-		{status.Target{Depth: 5, Want: 3, Fresh: 2, LimitedBy: policy.LimitIdle, State: "ok"}, "2 of 3", "Held back byidle", "", 40},
+		{status.Target{Depth: 5, Want: 3, Fresh: 2, LimitedBy: policy.LimitIdle, State: "ok"}, "2 of 3", "Held back byidle",
+			"", 40},
 		{status.Target{Depth: 1, Want: 5, Warm: 5, InFlight: 1, State: "ok"}, "0 of 5 (warm), 1 on order", "", "", 0},
 		{status.Target{Depth: 5, Fresh: 9, InFlight: 1, Want: 5, State: "ok"}, "9, 5 wanted, 1 on order", "", "", 90},
 		{status.Target{Fresh: 2, Depth: 1, Warm: 8, Want: 8, Waiting: 3, State: "starved", Reason: "why"},
 			"2 of 8 (warm), 3 waiting", "", "why", 25},
-		{status.Target{Depth: 9, Refill: adaptive, State: "idle"}, "0, none wanted", "Expectsno requests: no token is kept", "", 0},
+		{status.Target{Depth: 9, Refill: adaptive, State: "idle"}, "0, none wanted", "Expectsno requests: no token is kept",
+			"", 0},
 		{
 			status.Target{Want: 7, Refill: adaptive, Forecast: 12.346, Risk: .012, State: "ok", Reason: "one",
 				Marks: []string{"failing", "mostly_rejected", "new"}},
@@ -105,7 +109,8 @@ func TestWords(t *testing.T) {
 	}
 	balance, nothing := 12.5, (*float64)(nil)
 	for _, c := range []struct{ got, want string }{
-		{count(12), "12"}, {count(int64(1234567)), "1,234,567"}, {count("2026-01-02"), "2026-01-02"}, {count(1e6), "1,000,000"},
+		{count(12), "12"}, {count(int64(1234567)), "1,234,567"}, {count("2026-01-02"), "2026-01-02"},
+		{count(1e6), "1,000,000"},
 		{plural(1, "target"), "1 target"}, {plural(1000, "target"), "1,000 targets"}, {percent(.97), "97.0 %"},
 		{seconds(9.46), "9.5 s"}, {seconds(61), "61 s"}, {seconds(600), "10 min"}, {seconds(9000), "2.5 h"},
 		{moment(""), "never"}, {moment("2026-01-02T03:04:05.678Z"), "2026-01-02 03:04:05"},

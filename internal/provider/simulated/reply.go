@@ -82,7 +82,8 @@ func (s *Service) Result(t Task) wire.TasksAnswer {
 		return wire.TasksError(wire.CodeUnsolvable, refusal+wire.CodeUnsolvable)
 	}
 	return wire.TasksAnswer{
-		Status: "ready", Solution: wire.Solved(t.Identity.Type, s.Token(t), t.namedValues(), map[string]string{"userAgent": s.opts.userAgent(t)}),
+		Status: "ready", Solution: wire.Solved(t.Identity.Type, s.Token(t), t.namedValues(),
+			map[string]string{"userAgent": s.opts.userAgent(t)}),
 		Cost: price, IP: "127.0.0.1",
 		CreateTime: t.At.Unix(), EndTime: t.Due.Unix(), SolveCount: 1,
 	}

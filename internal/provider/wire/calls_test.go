@@ -56,7 +56,8 @@ func (c *Call) described() string {
 		text = bad
 	}
 	for _, part := range [][2]string{
-		{"key", c.Key}, {"field", c.Order.BadField}, {"undone", strings.Join(c.Order.Undone, " ")}, {"pingback", c.Order.Pingback},
+		{"key", c.Key}, {"field", c.Order.BadField}, {"undone", strings.Join(c.Order.Undone, " ")},
+		{"pingback", c.Order.Pingback},
 		{"proxy", c.Order.Identity.ProxyType}, {"at", c.Order.Identity.Proxy.Reveal()},
 	} {
 		if part[1] != "" {

@@ -123,7 +123,8 @@ func (b *tasksRequest) order() Order {
 	}
 	id.Enterprise = id.Enterprise || enterprise
 	proxy := captcha.Proxy{
-		Address: get("proxyAddress"), Port: json.Number(get("proxyPort")), Login: get("proxyLogin"), Password: get("proxyPassword"),
+		Address: get("proxyAddress"), Port: json.Number(get("proxyPort")), Login: get("proxyLogin"),
+		Password: get("proxyPassword"),
 	}
 	switch proxyType := get("proxyType"); {
 	case proxyType == "" && proxy == captcha.Proxy{}:

@@ -33,12 +33,13 @@ type Call struct {
 	Word   string   // for res.php: the value of the parameter `action`
 	IDs    []string // for a Poll, a Report or another action: the ids of the tasks, unchanged; one unless Many is set
 	Many   bool     // for a Poll: the parameter "ids" lists several tasks
-	Text   bool     // for createTask's protocol: the client wants the task's id as text, in each reply, as CapSolver's does
-	Priced bool     // for a Poll: the action is get2, whose response includes the price
-	Good   bool     // for a Report: the site accepted the token
-	Order  Order    // for a Submit: the order
-	Form   Form     // of the response, for in.php and res.php
-	Bad    string   // the error code for a malformed call of any action; "" = the call is well-formed
+	// for createTask's protocol: the client wants the task's id as text, in each reply, as CapSolver's does
+	Text   bool
+	Priced bool   // for a Poll: the action is get2, whose response includes the price
+	Good   bool   // for a Report: the site accepted the token
+	Order  Order  // for a Submit: the order
+	Form   Form   // of the response, for in.php and res.php
+	Bad    string // the error code for a malformed call of any action; "" = the call is well-formed
 }
 
 // Order is the content of a submission.
@@ -47,8 +48,9 @@ type Order struct {
 	Image    []byte           // the picture whose hash is in Identity; nil for other types
 	Pingback string           // the URL to which the service sends the result; "" = none
 	Bad      string           // the error code for an invalid order of a well-formed call; "" = valid
-	BadField string           // the invalid field, if there is one: its key in pools.yaml, or its name in the protocol if it has no key
-	Undone   []string         // sorted names of the unknown fields that have a value
+	// the invalid field, if there is one: its key in pools.yaml, or its name in the protocol if it has no key
+	BadField string
+	Undone   []string // sorted names of the unknown fields that have a value
 }
 
 // TaskNumber parses the id of a task, which must consist of digits.

@@ -16,7 +16,8 @@ const page = "https://staging.example.com/login"
 
 // A submit gives the same identity in each form that a client may use.
 func TestFormsOfASubmitAreEquivalent(t *testing.T) {
-	want := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "key", Pageurl: page, Action: "login", MinScore: 0.3, Enterprise: true}
+	want := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "key", Pageurl: page, Action: "login", MinScore: 0.3,
+		Enterprise: true}
 	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&action=login&min_score=0.3&enterprise=true"
 	object := `{"key":"k","method":"userrecaptcha","version":"v3","googlekey":"key","pageurl":"` + page +
 		`","action":"login","min_score":0.30,"enterprise":1}`
@@ -118,7 +119,8 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 		{JSON(TasksAnswer{Solution: Solved(captcha.Turnstile, "t", nil,
 			map[string]string{"userAgent": "a", "token": "no", "respKey": "r"})}),
 			`{"errorId":0,"solution":{"respKey":"r","token":"t","userAgent":"a"}}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.HCaptcha, "t", nil, nil)}), `{"errorId":0,"solution":{"gRecaptchaResponse":"t"}}`},
+		{JSON(TasksAnswer{Solution: Solved(captcha.HCaptcha, "t", nil, nil)}),
+			`{"errorId":0,"solution":{"gRecaptchaResponse":"t"}}`},
 		{JSON(TasksAnswer{Solution: Solved(captcha.Image, "t", nil, nil)}), `{"errorId":0,"solution":{"text":"t"}}`},
 		{JSON(TasksAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"},
 			map[string]string{"userAgent": "a"})}), `{"errorId":0,"solution":{"userAgent":"a","validate":"v"}}`},
@@ -126,7 +128,8 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 	} {
 		testkit.Equal(t, "a reply", string(row.got.Body), row.want)
 	}
-	if ErrorID("unheard of") != 1 || ErrorID(CodeNoImage) != 3 || ErrorID(CodeTooBig) != 4 || TasksCode(CodeUnknownTask) != CodeNoTask {
+	if ErrorID("unheard of") != 1 || ErrorID(CodeNoImage) != 3 || ErrorID(CodeTooBig) != 4 ||
+		TasksCode(CodeUnknownTask) != CodeNoTask {
 		t.Error("the codes of the tasks protocol")
 	}
 }
@@ -138,8 +141,8 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 	image := []byte("GIF89a and more")
 	sum := sha256.Sum256(image)
 	special := map[string]string{
-		"sitekey": "s", "pageurl": page, "gt": hex32, "captcha_id": hex32, "min_score": "0.3", "charset": "3", "language": "ru",
-		"proxy": "u:p@s:s@[2001:db8::1]:8080", "proxy_type": "socks5", "min_length": "4", "max_length": "6",
+		"sitekey": "s", "pageurl": page, "gt": hex32, "captcha_id": hex32, "min_score": "0.3", "charset": "3",
+		"language": "ru", "proxy": "u:p@s:s@[2001:db8::1]:8080", "proxy_type": "socks5", "min_length": "4", "max_length": "6",
 		"challenge": "c", "enterprise": "1", "invisible": "1", "case_sensitive": "1", "phrase": "1", "math": "1",
 	}
 	carried := map[string]bool{}
@@ -184,7 +187,8 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 				testkit.Equal(t, service+": pingback", tasks.Pingback, "https://hook.example/")
 			}
 		}
-		if kind.Poolable && (kind.Margin <= 0 || kind.Lifetime <= kind.Margin || !kind.Has("pageurl")) || kind.FirstPoll <= 0 ||
+		if kind.Poolable && (kind.Margin <= 0 || kind.Lifetime <= kind.Margin || !kind.Has("pageurl")) ||
+			kind.FirstPoll <= 0 ||
 			(kind.Solution == "") == (kind.Values == nil) {
 			t.Errorf("the row of %s is not complete", kind.Type)
 		}
@@ -203,12 +207,14 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 }
 
 func TestFieldsOfPictures(t *testing.T) {
-	fields, err := CreateTask(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "ru"}}, nil, "", "2captcha")
+	fields, err := CreateTask(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "ru"}}, nil, "",
+		"2captcha")
 	if err != nil || fields["languagePool"] != "rn" {
 		t.Errorf("the pool of Russian workers is %v, %v", fields["languagePool"], err)
 	}
 	// The form contains the largest picture and captchaai's alternative field names.
-	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...), "captchaai")
+	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...),
+		"captchaai")
 	testkit.NoError(t, err)
 	form.Set("minLen", "9")
 	form.Set("maxLen", "9")

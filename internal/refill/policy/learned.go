@@ -24,7 +24,8 @@ type Learned struct {
 
 // NewLearned returns the state of a target that has learned nothing.
 func NewLearned(p Params) *Learned {
-	return &Learned{memory: memory{scale: 1}, rareness: 1, fails: calibrated.failPrior, credit: credit{left: startCredit(&p)}}
+	return &Learned{memory: memory{scale: 1}, rareness: 1, fails: calibrated.failPrior,
+		credit: credit{left: startCredit(&p)}}
 }
 
 // Learn learns from the events since the last call, and reports whether there was a request. Before the first call, and

@@ -74,7 +74,8 @@ var calibrated = struct {
 	cheaper float64    // one more token is worth more than computed: without it there are fewer hits for the same cost
 	alone   float64    // another request soon is rare if it comes less often than by chance, by this factor
 
-	permitWaits, permitFree float64 // weights, in orders, of the mean wait for a permit: of an order that waited or did not
+	// weights, in orders, of the mean wait for a permit: of an order that waited or did not
+	permitWaits, permitFree float64
 
 	missEarns   float64 // share of miss_cost that a miss adds to the credit; a hit adds all of it
 	startMisses float64 // a new target may waste the cost of this many misses, or startLeast tokens

@@ -221,12 +221,14 @@ func TestLimits(t *testing.T) {
 		"full, and all is used":    {change: full(200), stock: [4]int{200, 190}, want: 200},
 		"full if all orders land":  {change: full(20), after: 4000, stock: [4]int{0, 0, 20}, want: 20},
 		"full, and a caller waits": {change: full(3), after: 4000, stock: [4]int{3, 1, 2, 1}, want: 3, limit: LimitDepth},
-		"a debt, a caller waits":   {change: min3, expired: 503, after: 4000, stock: [4]int{3, 1, 2, 1}, want: 3, limit: LimitCredit},
+		"a debt, a caller waits": {change: min3, expired: 503, after: 4000, stock: [4]int{3, 1, 2, 1}, want: 3,
+			limit: LimitCredit},
 	} {
 		a := newTarget(x.change).hits(1000, 0.5)
 		a.expire(x.expired)
 		a.at += x.after
-		a.c.Lead, a.c.Fresh, a.c.Outliving, a.c.Orders, a.c.Waiting = 20*time.Second, x.stock[0], x.stock[1], x.stock[2], x.stock[3]
+		a.c.Lead, a.c.Fresh, a.c.Outliving, a.c.Orders, a.c.Waiting = 20*time.Second, x.stock[0], x.stock[1], x.stock[2],
+			x.stock[3]
 		if d := a.decide(); d.Want != x.want || d.Limit != x.limit {
 			t.Errorf("%s: %+v, want %d, %q", name, d, x.want, x.limit)
 		}
@@ -477,7 +479,8 @@ func TestWasteIsBounded(t *testing.T) {
 		// At most heldTimes as many tokens are held as the credit affords, and that is one more for a recent hit.
 		earned := startCredit(&p) + (p.MissCost+1)*float64(r.Hits) + calibrated.missEarns*p.MissCost*float64(r.Misses)
 		if bound := math.Ceil(float64(calibrated.heldTimes) * earned); float64(r.Expired) > bound || r.PeakHeld > p.Depth {
-			t.Fatalf("%d of %d expired for %d hits and %d misses, more than %g: %+v", r.Expired, r.Bought, r.Hits, r.Misses, bound, r)
+			t.Fatalf("%d of %d expired for %d hits and %d misses, more than %g: %+v", r.Expired, r.Bought, r.Hits, r.Misses,
+				bound, r)
 		}
 	})
 }

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-var everything = flag.String("scenarios", "", "all = simulate each scenario and print the tables; else a few quick ones")
+var everything = flag.String("scenarios", "",
+	"all = simulate each scenario and print the tables; else a few quick ones")
 
 // scenario is a demand. Its cost is the waste per request divided by miss_cost, plus the share of misses; without tokens
 // it is 1.
@@ -19,8 +20,9 @@ type scenario struct {
 	set, demand string
 	days        float64
 	permits     int
-	cost        float64 // of a quick scenario, give or take 3 %: a change of the policy or of the simulation shows; 0 = not quick
-	most        float64 // limit of the cost; 0 = only printed
+	// of a quick scenario, give or take 3 %: a change of the policy or of the simulation shows; 0 = not quick
+	cost float64
+	most float64 // limit of the cost; 0 = only printed
 }
 
 // referenceTraces is the sum of the costs of the traces that a reference policy of 700 lines reached, with the same lead
@@ -33,13 +35,18 @@ var scenarios = []scenario{
 	{set: "trace", demand: "sessions", cost: 0.4516},
 	{set: "drawn", demand: "poisson:0.2"}, {set: "drawn", demand: "diurnal:0.2"}, {set: "drawn", demand: "office:0.2"},
 	{set: "drawn", demand: "onoff:0.5"}, {set: "drawn", demand: "sessions:0.02"}, {set: "drawn", demand: "flash:0.1"},
-	{set: "drawn", demand: "cron:600"}, {set: "drawn", demand: "mixed:0.1"}, {set: "drawn", demand: "poisson:0.01", most: 0.5},
-	{set: "drawn", demand: "poisson:2", days: 0.25}, {set: "drawn", demand: "onoff:2"}, {set: "drawn", demand: "mixed:0.02"},
+	{set: "drawn", demand: "cron:600"}, {set: "drawn", demand: "mixed:0.1"},
+	{set: "drawn", demand: "poisson:0.01", most: 0.5},
+	{set: "drawn", demand: "poisson:2", days: 0.25}, {set: "drawn", demand: "onoff:2"},
+	{set: "drawn", demand: "mixed:0.02"},
 	{set: "drawn", demand: "poisson:0.03"},
-	{set: "timer", demand: "timer:60"}, {set: "timer", demand: "timer:120", cost: 0.0130}, {set: "timer", demand: "timer:240"},
+	{set: "timer", demand: "timer:60"}, {set: "timer", demand: "timer:120", cost: 0.0130},
+	{set: "timer", demand: "timer:240"},
 	{set: "timer", demand: "timer:600", most: 0.06}, {set: "timer", demand: "timer:3600", days: 3, most: 0.15},
-	{set: "rare", demand: "poisson:0.0008", days: 7, cost: 1.0233}, {set: "rare", demand: "poisson:0.0002", days: 14, most: 1.1},
-	{set: "rare", demand: "poisson:0.00007", days: 30, most: 1.1}, {set: "rare", demand: "clusters:5", days: 14, most: 1.1},
+	{set: "rare", demand: "poisson:0.0008", days: 7, cost: 1.0233},
+	{set: "rare", demand: "poisson:0.0002", days: 14, most: 1.1},
+	{set: "rare", demand: "poisson:0.00007", days: 30, most: 1.1},
+	{set: "rare", demand: "clusters:5", days: 14, most: 1.1},
 	{set: "rare", demand: "clusters:20", days: 14, cost: 1.0528}, {set: "rare", demand: "sessions:0.001", days: 14},
 	{set: "permits", demand: "cron:600", permits: 5}, {set: "permits", demand: "cron:600", permits: 10, cost: 0.2381},
 	{set: "permits", demand: "onoff:0.5", permits: 10},

@@ -115,6 +115,7 @@ func TestForecastFromARate(t *testing.T) {
 		}
 		ratio := x / (2 * calibrated.decay)
 		testkit.AtMost(t, fmt.Sprintf("%v: error of the mean", c), math.Abs(mean/(shape*ratio)-1), 0.01)
-		testkit.AtMost(t, fmt.Sprintf("%v: error of the variance", c), math.Abs((square-mean*mean)/(shape*ratio*(1+ratio))-1), 0.05)
+		testkit.AtMost(t, fmt.Sprintf("%v: error of the variance", c), math.Abs((square-mean*mean)/(shape*ratio*(1+ratio))-1),
+			0.05)
 	}
 }

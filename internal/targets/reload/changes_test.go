@@ -40,19 +40,24 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		{file("", "a"), file("# a comment\n", "a"), ""},
 		{file("", "a", "b", "c"), file("", "a", "b+", "d"), "targets added d; targets changed b; targets removed c"},
 		{file(real("1"), "a"), file(real("2"), "a"), "other settings changed: providers.acme"},
-		{file(real("1"), "a"), file(strings.Replace(real("1"), "canary1", "canary2", 1), "a"), "other settings changed: providers.acme.key"},
+		{file(real("1"), "a"), file(strings.Replace(real("1"), "canary1", "canary2", 1), "a"),
+			"other settings changed: providers.acme.key"},
 		{file(real("1"), "a"), file("# moved\n"+real("1"), "a"), ""},
-		{file("", "a"), file("budget: {per_day: 5, money_per_day: 2}\nserver: {callback_secrets: [canary-canary-canary]}\n", "a"),
+		{file("", "a"), file("budget: {per_day: 5, money_per_day: 2}\nserver: {callback_secrets: [canary-canary-canary]}\n",
+			"a"),
 			"other settings changed: budget.money_per_day, budget.per_day, server.callback_secrets"},
 		{file("", "a"), file("providers_policy: best\n", "a"), "targets changed a; other settings changed: providers_policy"},
 		{file("", "a"), file("defaults: {providers_policy: best}\n", "a"), "targets changed a"},
 		{file("providers_policy: cheapest\n", "a"),
 			file("providers_policy: cheapest\ndefaults: {providers_policy: cheapest}\n", "a"), ""},
 		{file("defaults: {providers_policy: best}\n", "a"),
-			file("providers_policy: cheapest\ndefaults: {providers_policy: best}\n", "a"), "other settings changed: providers_policy"},
+			file("providers_policy: cheapest\ndefaults: {providers_policy: best}\n", "a"),
+			"other settings changed: providers_policy"},
 		{file("", "a"), file("server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"+
-			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"), "other settings changed: server.keys.a, solve"},
-		{file("", "a"), file("", many...), "targets added " + strings.Join(many[:20], ", ") + ", and 10 more; targets removed a"},
+			"solve: {owner: a, pages: ['https://example.com/*'], budget: {per_day: 5}}\n", "a"),
+			"other settings changed: server.keys.a, solve"},
+		{file("", "a"), file("", many...), "targets added " + strings.Join(many[:20], ", ") +
+			", and 10 more; targets removed a"},
 	} {
 		testkit.Equal(t, "changes", changesBetween(c.old, c.set), c.want)
 	}

@@ -25,7 +25,8 @@ func env(string) (string, bool) { return "", false }
 // minimal returns the smallest valid file. The argument `extra` contains further lines of the target.
 func minimal(extra ...string) string {
 	return "providers: [{name: acme, url: 'https://solver.example.com', key: k1}]\ntargets:\n  login:\n    type: recaptcha_v2\n    sitekey: k\n" +
-		"    pageurl: https://staging.example.com/login\n    owner: qa@example.com\n    " + strings.Join(extra, "\n    ") + "\n"
+		"    pageurl: https://staging.example.com/login\n    owner: qa@example.com\n    " + strings.Join(extra, "\n    ") +
+		"\n"
 }
 
 // testFile is a File in a temporary directory, with its log.
@@ -246,8 +247,10 @@ func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 
 	b = newBench(t, "redis: {url: 'redis://redis.example.com'}\n"+minimal())
 	b.load()
-	b.write(strings.Replace(minimal(), "key: k1", "key: ''", 1)) // the embedded Redis in the file would allow simulated tokens
-	if err := b.Reload(context.Background(), "ci"); err == nil || !strings.Contains(err.Error(), "no simulated token may go there") {
+	// the embedded Redis in the file would allow simulated tokens
+	b.write(strings.Replace(minimal(), "key: k1", "key: ''", 1))
+	if err := b.Reload(context.Background(), "ci"); err == nil ||
+		!strings.Contains(err.Error(), "no simulated token may go there") {
 		t.Errorf("simulated tokens into a real Redis: %v", err)
 	}
 }

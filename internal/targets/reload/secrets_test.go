@@ -67,7 +67,8 @@ func TestChangedCertificateIsRead(t *testing.T) {
 	testkit.Equal(t, "the certificate in use", b.Current().Server.TLS.Certificate, first)
 	move("key.pem")
 	b.must(b.Reload(context.Background(), "ci"))
-	if b.Current().Server.TLS.Certificate == first || b.log.Count("the configuration was applied", "changes=\"other settings changed: server.tls.cert\"") != 1 {
+	if b.Current().Server.TLS.Certificate == first ||
+		b.log.Count("the configuration was applied", "changes=\"other settings changed: server.tls.cert\"") != 1 {
 		t.Errorf("the new certificate is not in use\n%s", b.log.String())
 	}
 }
@@ -75,7 +76,8 @@ func TestChangedCertificateIsRead(t *testing.T) {
 // A new password needs no restart, but another server needs one.
 func TestChangedPasswordIsApplied(t *testing.T) {
 	file := func(redis, database string) string {
-		return "redis: {url: 'redis://" + redis + "'}\ndedup: {backend: postgres, url: 'postgres://" + database + "'}\n" + minimal()
+		return "redis: {url: 'redis://" + redis + "'}\ndedup: {backend: postgres, url: 'postgres://" + database + "'}\n" +
+			minimal()
 	}
 	b := newBench(t, file("u:old@h:1,redis://u:old@h:2", "u:old@h/d"))
 	b.load()

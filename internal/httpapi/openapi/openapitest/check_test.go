@@ -27,13 +27,17 @@ func TestEachKindOfMistakeIsReported(t *testing.T) {
 	}{
 		{name: "a thing", path: "/things/one", status: 200, kind: thing, body: `{"name":"one","at":"2026-01-02T03:04:05Z"}`},
 		{name: "an undeclared body", path: "/things/one", status: 204, kind: thing, body: "{}", wrong: "undeclared body"},
-		{name: "an undeclared field", path: "/things/one", status: 200, kind: thing, body: `{"name":"one","size":3}`, wrong: "size"},
-		{name: "a wrong type", path: "/things/one", status: 200, kind: thing, body: `{"name":7}`, wrong: "got number, want string"},
+		{name: "an undeclared field", path: "/things/one", status: 200, kind: thing, body: `{"name":"one","size":3}`,
+			wrong: "size"},
+		{name: "a wrong type", path: "/things/one", status: 200, kind: thing, body: `{"name":7}`,
+			wrong: "got number, want string"},
 		{name: "an undeclared media type", path: "/things/one", status: 200, kind: "text/html",
 			wrong: `"text/html; charset=utf-8" is not declared`},
-		{name: "an undeclared status", path: "/things/one", status: 418, wrong: "GET /things/{name}: status 418 is not declared"},
+		{name: "an undeclared status", path: "/things/one", status: 418,
+			wrong: "GET /things/{name}: status 418 is not declared"},
 		{name: "a code", path: "/things/one", status: 503, kind: problem, body: `{"code":"busy"}`},
-		{name: "a wrong header", path: "/things/cached", status: 200, kind: thing, body: `{"name":"one"}`, wrong: "header Cache-Control"},
+		{name: "a wrong header", path: "/things/cached", status: 200, kind: thing, body: `{"name":"one"}`,
+			wrong: "header Cache-Control"},
 		{name: "a missing header", path: "/things/bare", status: 200, kind: thing, body: `{"name":"one"}`,
 			wrong: "the header Cache-Control is missing"},
 		{name: "no request id", path: "/things/anonymous", status: 204, wrong: "the header X-Request-Id is missing"},
@@ -42,7 +46,8 @@ func TestEachKindOfMistakeIsReported(t *testing.T) {
 		{name: "an unknown path", path: "/other", status: 404, kind: problem, body: `{"code":"not_found"}`},
 		{name: "an undeclared method", method: "DELETE", path: "/things/one", status: 204,
 			wrong: "a method that /things/{name} does not declare"},
-		{name: "a wrong method", method: "DELETE", path: "/things/one", status: 405, kind: problem, body: `{"code":"method_not_allowed"}`},
+		{name: "a wrong method", method: "DELETE", path: "/things/one", status: 405, kind: problem,
+			body: `{"code":"method_not_allowed"}`},
 		{name: "an accepted request", method: "POST", path: "/things/one", sent: `{"n":1}`, status: 204},
 		{name: "an accepted field that is not declared", method: "POST", path: "/things/one", sent: `{"m":1}`, status: 204,
 			wrong: "the accepted body"},
@@ -50,7 +55,8 @@ func TestEachKindOfMistakeIsReported(t *testing.T) {
 		{name: "the rest of a path", path: "/rest/a/b", status: 204},
 		{name: "an empty rest", path: "/rest/", status: 204, wrong: "a path that is not declared"},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), c.method, "http://poold.example.com"+c.path, strings.NewReader(c.sent))
+		request, err := http.NewRequestWithContext(t.Context(), c.method, "http://poold.example.com"+c.path,
+			strings.NewReader(c.sent))
 		testkit.NoError(t, err)
 		request.Header.Set("Content-Type", "application/json")
 		response := &http.Response{StatusCode: c.status, Header: http.Header{"X-Request-Id": {"some-id"}},

@@ -240,9 +240,6 @@ func (c *Collector) build(ctx context.Context) *Document {
 		h := c.History()
 		d.History = &History{OK: h.Down == "", Reason: h.Down, Sent: h.Sent, Dropped: h.Dropped,
 			Waiting: totals.Rows, Unrecorded: totals.DroppedRows, since: h.Since}
-		if set.History.Backend == targets.HistoryRedis && !d.Redis.OK {
-			d.History.OK, d.History.Reason = false, d.Redis.Reason
-		}
 	}
 	d.Providers = providersOf(providers, c.Outcomes(), set)
 	why, _, _ := outage(providers)

@@ -253,6 +253,13 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 	return up[i], how
 }
 
+// probeIn lets this replica probe an account again after a time.
+func (as *accounts) probeIn(a *account, after time.Duration) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	a.tried = time.Now().Add(min(after, a.brake.Every) - a.brake.Every)
+}
+
 // refresh reads the thread limits and balances of new providers, and of all once a minute. A provider that
 // hangs does not delay the others. During an account fault only orders call the service, unless its balance was empty.
 func (b *Buyer) refresh(ctx context.Context) {

@@ -468,6 +468,23 @@ func TestChoice(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		testkit.Equal(t, "after a probe", one.Providers(t.Context())[1].State.Kind, provider.StateOK)
 	})
+	bubble(t, "probes of two replicas", func(t *testing.T, w *world) {
+		first, second := newFake("first"), newFake("second")
+		first.submit = func(int, provider.Request) (string, error) {
+			return "", fails(provider.Account, "ERROR_ZERO_BALANCE")
+		}
+		one, two := w.replica("r1", first.entry(), second.entry()), w.replica("r2", first.entry(), second.entry())
+		one.mustBuy(spec())
+		for _, step := range []struct {
+			after time.Duration
+			by    *replica
+			want  int // submits at the first
+		}{{62 * time.Second, one, 2}, {30 * time.Second, two, 2}, {32 * time.Second, two, 3}} {
+			time.Sleep(step.after)
+			step.by.mustBuy(spec())
+			testkit.Equal(t, "submits", first.submitted(), step.want)
+		}
+	})
 	bubble(t, "full and refusing providers", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
 		first.poll, second.poll = notReady, notReady

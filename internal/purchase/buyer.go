@@ -242,6 +242,9 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 		case refused == nil:
 			refused = err // of the account that comes first
 		}
+		if how == choice.Probe { // another replica has probed
+			b.accounts.probeIn(a, r.After)
+		}
 	}
 	return "", refused
 }

@@ -73,6 +73,20 @@ func NewMetrics(version, commit, replica string, connections func() listener.Cou
 		keyRequests: counter("key_requests_total",
 			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: ok, hung_up, or the code of the problem.", "key", "outcome"),
 	}
+	// The series must exist from the start: a rate in Prometheus does not count the event that
+	// creates a series.
+	m.requests.WithLabelValues("200")
+	for _, outcome := range []string{
+		purchase.CallbackSettled, purchase.CallbackFailed, purchase.CallbackUnknown,
+		purchase.CallbackForged, purchase.CallbackMalformed, purchase.CallbackKept, purchase.CallbackRefused,
+	} {
+		m.callbacks.WithLabelValues(outcome)
+	}
+	for _, outcome := range []string{
+		purchase.DeadLetterReplayed, purchase.DeadLetterDropped, purchase.DeadLetterExpired,
+	} {
+		m.letters.WithLabelValues(outcome)
+	}
 	in.NewGauge(prometheus.GaugeOpts{
 		Name: "poold_build_info", Help: "The running build; always 1.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": commit, "replica": replica,

@@ -164,10 +164,10 @@ func TestKillDuringAnOrder(t *testing.T) {
 	for _, step := range []struct {
 		point     string
 		callbacks bool
-		lost      int // orders with an unknown outcome
-		forgone   int // orders with an unknown outcome that the service sold
+		lost      int // orders whose submit got no answer
+		sold      int // those of them that the service had accepted
 	}{
-		{point: "submitted", lost: 1, forgone: 1},
+		{point: "submitted", lost: 1, sold: 1},
 		{point: "bought"},
 		{point: "received", callbacks: true},
 	} {
@@ -202,12 +202,12 @@ func TestKillDuringAnOrder(t *testing.T) {
 			books := ledger(t, w.provider)
 			testkit.Equal(t, "orders that are lost", int(s.Lost), step.lost)
 			testkit.Equal(t, "tasks bought, with one taken and those cut in flight",
-				books.Totals.Submitted, depth+1+step.forgone)
-			testkit.Equal(t, "bought by poold's count", bought, books.Totals.Submitted+step.lost-step.forgone)
+				books.Totals.Submitted, depth+1+step.sold)
+			testkit.Equal(t, "bought by poold's count", bought, books.Totals.Submitted+step.lost-step.sold)
 			// Each solved token is handed out once in the end.
 			seen := map[string]bool{hash(first.Token): true}
 			w.drain(t, living, seen)
-			testkit.AtLeast(t, "tokens that came to light", len(seen), books.Totals.Submitted-step.forgone)
+			testkit.AtLeast(t, "tokens that came to light", len(seen), books.Totals.Submitted-step.sold)
 			t.Logf("bought %d, sold %d, lost %d", bought, books.Totals.Submitted, s.Lost)
 		})
 	}

@@ -98,7 +98,7 @@ func (t *Tasks) Submit(ctx context.Context, caller string, of captcha.Type, term
 		if err != nil {
 			return "", err
 		}
-		// Callers that wait already get the fresh tokens first.
+		// The fresh tokens are for the callers that waited before this one.
 		if waits = stock.Fresh <= stock.Waiting; waits && terms.isOut(ctx) {
 			return "", NoSlot
 		}

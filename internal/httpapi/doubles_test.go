@@ -152,7 +152,7 @@ func (w *watchedStock) Flush(ctx context.Context, id captcha.ID) (int, error) {
 }
 
 func (w *watchedStock) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
-	row string) (pool.Outcome, pool.Sale, error) {
+	row string) (pool.Effect, pool.Sale, error) {
 	if err := w.called(ctx, "report"); err != nil {
 		return 0, pool.Sale{}, err
 	}

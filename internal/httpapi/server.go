@@ -39,7 +39,7 @@ type Pool interface {
 	// Shared notes who shared a token.
 	Shared(ctx context.Context, t *pool.Token, row string) error
 	Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
-		row string) (pool.Outcome, pool.Sale, error)
+		row string) (pool.Effect, pool.Sale, error)
 	Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error
 	// Resume also lets an identity whose orders fail place its next order at once; then tried is true.
 	Resume(ctx context.Context, id captcha.ID) (tried bool, err error)

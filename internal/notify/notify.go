@@ -45,7 +45,7 @@ const (
 	every = 2 * time.Second
 	// oldest is the age from which on an event is skipped.
 	oldest = time.Hour
-	// downAfter is how long Redis is away before this is posted.
+	// downAfter is how long Redis is away before its outage is posted.
 	downAfter = 10 * time.Second
 )
 

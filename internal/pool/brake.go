@@ -12,10 +12,10 @@ import (
 	"poold/internal/captcha"
 )
 
-// fault sets the brake of an account. A brake is not set by a call that was sent before another call
+// brakeAccount sets the brake of an account. A brake is not set by a call that was sent before another call
 // proved the account (up), and does not replace a stricter one: account, or for busy an outage.
-var fault = newScript("fault", `
--- KEYS 1 brake:ACCOUNT
+var brakeAccount = newScript("brake_account", `
+-- KEYS 1 brake:KEY
 -- ARGV 1 kind 2 reason 3 every_ms 4 ms since the failed call was sent
 -- Reply {1 it is set, else 0}
 local b, at = redis.call('HMGET', KEYS[1], 'kind', 'since', 'up'), now - ARGV[4]
@@ -29,7 +29,7 @@ return {1}
 
 // lift ends the brake of an account, because a call that was sent ago_ms ago proved it.
 var lift = newScript("lift", `
--- KEYS 1 brake:ACCOUNT
+-- KEYS 1 brake:KEY
 -- ARGV 1 account 2 ago_ms
 -- Reply {1 it was set, else 0}
 local since = tonumber(redis.call('HGET', KEYS[1], 'since') or 0)
@@ -130,7 +130,7 @@ const (
 // Brake sets the brake of an account's key: one order is placed each `every`. The failed call was sent
 // `ago` ago. False: another call has proved the account since.
 func (p *Pool) Brake(ctx context.Context, key, kind, reason string, every, ago time.Duration) (bool, error) {
-	v, err := p.call(ctx, fault, []string{p.key("brake", key)}, kind, cut(reason), every.Milliseconds(),
+	v, err := p.call(ctx, brakeAccount, []string{p.key("brake", key)}, kind, cut(reason), every.Milliseconds(),
 		ago.Milliseconds())
 	return err == nil && number(v[0]) == 1, err
 }

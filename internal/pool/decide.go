@@ -100,7 +100,7 @@ return {1}
 
 // retry lets the next order of a failing identity, or of an account, be placed at once.
 var retry = newScript("retry", `
--- KEYS 1 brake:ID or brake:ACCOUNT 2 obstacles
+-- KEYS 1 brake:ID or brake:KEY 2 obstacles
 -- ARGV 1 account ('' = an identity)
 if redis.call('HEXISTS', KEYS[1], 'next') == 0 then return {0} end
 redis.call('HSET', KEYS[1], 'next', now)

@@ -7,7 +7,7 @@
 // # Keys
 //
 // The tag is {captcha} by default (redis.prefix). ID is an identity, ORDER an order, CALL a call, ACCOUNT the name of a
-// provider of the file. The brake of an account belongs to its key: there, ACCOUNT is PROVIDER.HASH OF THE KEY.
+// provider of the file, and KEY that name with a hash of the account's key: PROVIDER.HASH.
 //
 //	tokens:ID            list    EXPIRES_MS|ORDER, earliest expiry first
 //	token:ORDER          string  born ms|provider|price|extra|text; until a minute after its expiry, or its hand-out
@@ -29,7 +29,7 @@
 //	turn:ID              string  the place in wants that an identity had; 10 s
 //	spend:SCOPE          zset    order -> ms; only of scopes that have a limit
 //	money:SCOPE:MONTH    hash    day of the UTC month -> millionths of the currency; only of scopes that limit money; 40 days
-//	brake:SCOPE          hash    what keeps an identity or an account from buying; see Brake
+//	brake:ID, brake:KEY  hash    what keeps an identity, or an account with this key, from buying; see Brake
 //	stats:ID             hash    counters, and the last lead times, reports and failures. All identities
 //	                             without a target have the counters of the ID guests
 //	minutes:ID:HOUR      hash    counters of an hour by minute
@@ -57,10 +57,10 @@
 //   - Redis' clock decides.
 //   - Every script may be repeated with the same arguments: a call's answer is stored with the
 //     hand-out, and every id that a script creates leaves a mark that lives longer than a message
-//     can be late (reply:CALL, state e of order:ORDER). A repeated miss, refusal or flush may count or
-//     report otherwise.
+//     can be late (reply:CALL, state e of order:ORDER). Only a miss, a refusal or a flush may be
+//     counted again, or find something else, when it is repeated.
 //   - A script may refuse a step (begin, stopped), but never a fact: bought with a task, end with a token.
-//     Only the owner may say that an order brought nothing.
+//     Only the owner may say that an order brought nothing, or a callback, or anyone after its deadline.
 //   - The first write of cancel, end, and a take that finds a token needs no memory, so they work while
 //     Redis is full.
 //   - No caller is served before an older ticket that could have the token.

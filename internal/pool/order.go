@@ -31,7 +31,7 @@ const (
 // else than its own state refused gets a turn in wants.
 var place = newScript("place", `
 -- KEYS 1 order:ORDER 2 deadlines 3 owned:REPLICA 4 permits:ACCOUNT 5 inflight:ID 6 tokens:ID 7 tickets:ID
---      8 brake:ACCOUNT 9 brake:ID 10 wants:ACCOUNT 11 due 12 obstacles, then spend:SCOPE for each budget
+--      8 brake:KEY 9 brake:ID 10 wants:ACCOUNT 11 due 12 obstacles, then spend:SCOPE for each budget
 -- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
 --      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants) 12 stuck providers,
 --      then scope, per_hour, per_day, micros_per_day, micros_per_month for each budget
@@ -102,7 +102,7 @@ for i = 13, #KEYS do
 end
 for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + life, order) end
 redis.call('SADD', KEYS[3], order)
-redis.call('ZADD', '@replicas', 'NX', now, replica) -- if it was buried meanwhile, the order is adopted all the same
+redis.call('ZADD', '@replicas', 'NX', now, replica) -- if it counted as dead meanwhile, the order is adopted all the same
 redis.call('HSET', KEYS[1], 'id', id, 'account', account, 'owner', replica, 'state', 'p', 'placed', now,
   'facts', facts, 'price', price)
 if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn
@@ -125,7 +125,7 @@ return {1}
 // bought notes the task of an order, or with an empty task that the outcome of its submit is unknown.
 // The replica that knows the task becomes the owner.
 var bought = newScript("bought", `
--- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:ACCOUNT 6 deadlines 7 permits:ACCOUNT 8 inflight:ID
+-- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:KEY 6 deadlines 7 permits:ACCOUNT 8 inflight:ID
 -- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (how long an unknown order counts)
 -- Reply {ok}, {gone}, or {repeated}: the task belongs to another order
 local order, id, replica, task, task_life, row, hold = unpack(ARGV)
@@ -160,12 +160,12 @@ return {'ok'}
 // margin) and repeated (the service sold the text before), which were bought. Only those that cost
 // something count in the budgets: solved, repeated, lost, and costly failed ones.
 var end = newScript("end", `
--- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:ACCOUNT
+-- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:KEY
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
 --      then spend:SCOPE for each budget
 -- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 id 5 born (ms after it was
 --      placed) 6 lifetime_ms 7 margin_ms 8 provider|price|extra|text 9 row ('' = no sink) 10 reason
---      11 answer for a waiting caller: '' or refused (0, 1)|text 12 lead_ms 13 task 14 price (-1 = unknown)
+--      11 answer for a waiting caller: '' or a FailedError as JSON 12 lead_ms 13 task 14 price (-1 = unknown)
 --      15 account 16 costs although it failed (1, 0) 17 type ('' = no provider is compared with this one)
 --      18 number of other providers that may get the next order, then the scope of each budget in money
 -- Reply {how, next identity of wants, 1: a decision is due soon}; how may be gone, or other: another replica owns the order

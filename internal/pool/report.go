@@ -38,26 +38,26 @@ type Sale struct {
 	Age      time.Duration // since the earliest time of the solve
 }
 
-// Outcome is the effect of a report.
-type Outcome int
+// Effect is what a report changed.
+type Effect int
 
 // The outcomes of Report.
 const (
-	ReportUnknown  Outcome = 0 // no such token of the identity, or it died more than 15 min ago
-	ReportCounted  Outcome = 1
-	ReportRepeated Outcome = 2  // the caller's earlier report with the same outcome was counted
-	ReportConflict Outcome = -1 // an earlier report was counted, with another outcome or of another caller
+	ReportUnknown  Effect = 0 // no such token of the identity, or it died more than 15 min ago
+	ReportCounted  Effect = 1
+	ReportRepeated Effect = 2  // the caller's earlier report with the same outcome was counted
+	ReportConflict Effect = -1 // an earlier report was counted, with another outcome or of another caller
 )
 
 // Report counts whether a site accepted the token of an order. The hash is the identity, also if the token was bought
 // for a guest. The nonce identifies the request. The row is JSON for the sink; "" = no sink.
 func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
-	row string) (Outcome, Sale, error) {
+	row string) (Effect, Sale, error) {
 	v, err := p.call(ctx, report, []string{p.key("sale", order), p.key("outbox", Handouts)}, bit(accepted), nonce,
 		string(hash), order, row, fingerprint(caller))
 	if err != nil {
 		return ReportUnknown, Sale{}, err
 	}
-	return Outcome(number(v[0])), Sale{ID: captcha.ID(text(v[1])), Provider: text(v[2]), Task: text(v[3]),
+	return Effect(number(v[0])), Sale{ID: captcha.ID(text(v[1])), Provider: text(v[2]), Task: text(v[3]),
 		Age: span(v[4])}, nil
 }

@@ -32,6 +32,9 @@ type row struct {
 	twice bool // the call is repeated, as after a lost reply; the table has the state after the second
 }
 
+// In testdata a row begins with # and its name. Then come the keys: "  " unchanged, "- " as they were, "+ " as they are;
+// "! " a message that was published, and "= " the result. Times are relative: now+N, now-N.
+//
 // TestTables runs each step on a known state, and compares its result and the whole state that it leaves with
 // testdata/NAME.txt.
 func TestTables(t *testing.T) {

@@ -18,8 +18,12 @@ import (
 
 // take answers one call. The answer is stored in the same step, so that a repetition gets it again.
 //
-// The stored answers: t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES|TAKEN|the entry token:ORDER, which lives as long as the token;
-// f|||a FailedError as JSON, w|FINGERPRINT|REPLICA a call with a key that waits, l||| a call that ended.
+// The stored answers:
+//
+//	t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES|TAKEN|ENTRY  a token, with its entry of token:ORDER; lives as long as it
+//	f|||JSON                                           a FailedError
+//	w|FINGERPRINT|REPLICA                              a call with an Idempotency-Key that waits
+//	l|||                                               a call that ended without an answer
 var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
 -- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 the first take of a request with a key (1, 0)

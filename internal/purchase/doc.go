@@ -11,6 +11,14 @@
 //	             about an account (its brake); reports of callers
 //	callback.go  callbacks and dead letters
 //
+// # The types of an order
+//
+//	pool.Order     what place stores; pool.Entry is an Order in the journal, pool.End what ends it
+//	order          an order that runs at this replica: a pool.Order with its facts and times
+//	facts          the JSON in the journal, with all that an adopter needs
+//	Purchase       the part of the facts that the history gets: a row; history.Order is a row that was read
+//	OrderInFlight  a Purchase with its state, for lists
+//
 // # The life of an order
 //
 //	placed      pool.Place has stored the order, with its permit and its part of the budgets
@@ -27,8 +35,8 @@
 //
 //   - A submit is never repeated. Begin is answered before it; its task, or that it had no answer, is
 //     stored after it. Neither a stop nor the end of a context cancels a submit in flight.
-//   - Only the owner of an order may begin its submit, and may say that it brought nothing. Any replica
-//     that has the token may land it.
+//   - Only the owner of an order may begin its submit. It also says that the order brought nothing, unless a
+//     callback does, or the deadline has passed. Any replica that has the token may land it.
 //   - The age of a token counts from the last poll that was answered "not ready", else from the submit. A
 //     callback brings a token that is at most callback_delay old, counted from the callback's first
 //     arrival.

@@ -1,4 +1,5 @@
-// Package solve serves POST /solve: a ready token, or a token that is bought for the request.
+// Package solve serves POST /solve: a ready token, or a token that is bought for the request. The takes of a target
+// pass it, too, because on_empty: solve buys for them.
 //
 // # Place in the flow
 //

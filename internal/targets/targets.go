@@ -264,8 +264,8 @@ func (w *Warm) validate(at *place) {
 }
 
 // Next returns the start and the end, in UTC, of the first window that ends after t. The window may
-// start before t. If windows overlap, Next returns the earliest window. Without a window within
-// five years, Next returns times before t.
+// start before t. If windows overlap, Next returns the earliest one. If none comes within
+// five years, both times are before t.
 func (w Warm) Next(t time.Time) (from, until time.Time) {
 	if times, err := schedule(w.Cron); err == nil {
 		from = times.Next(t.UTC().Add(-w.For))

@@ -50,7 +50,7 @@ type Store struct {
 }
 
 // Open reads AWS's configuration from the environment and the shared files. It does not connect. The caller must
-// close the store. Without an audit, hand-outs of an earlier one are kept like orders.
+// close the store. If the file has no audit, hand-outs that an earlier file kept live as long as orders.
 func Open(ctx context.Context, set targets.History) (*Store, error) {
 	c, err := config.LoadDefaultConfig(ctx, config.WithRegion(set.Region))
 	if err != nil {

@@ -280,6 +280,7 @@ func TestAnAccountFault(t *testing.T) {
 			t.Error(err)
 		}
 		testkit.Equal(t, "submits", fmt.Sprint(f.submitted(), other.submitted()), "2 2")
+		testkit.Equal(t, "logged", two.log.Count("level=ERROR", "a provider is down", "the other providers get"), 1)
 	})
 	bubble(t, "disproved by a balance", func(t *testing.T, w *world) {
 		f := newFake("main")

@@ -3,6 +3,7 @@
 package refill_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -147,6 +148,8 @@ func TestBudgets(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 		testkit.Equal(t, "logged", r.log.Count("level=WARN", "state=budget"), 1)
+		due := w.db.ZScore(context.Background(), "{p}:due", string(login.ID)).Val()
+		testkit.AtLeast(t, "time to the next decision", time.Until(time.UnixMilli(int64(due))), 10*time.Second)
 		time.Sleep(20 * second) // until the orders have ended
 		r.stop()                // an hour of a replica takes seconds
 		time.Sleep(time.Until(began.Add(time.Hour - 10*second)))

@@ -171,6 +171,11 @@ func TestLearnedState(t *testing.T) {
 		if requests, _, atOnce := saved(); requests != 40 || atOnce > 10 {
 			t.Errorf("a replica that was away saved %d requests, %d of them at the same moment", requests, atOnce)
 		}
+		w.db.Set(context.Background(), "{p}:learned:"+string(login.ID), "no state", 0)
+		last := w.start(1, file(login))[0]
+		last.take(login)
+		time.Sleep(2 * time.Second)
+		testkit.Equal(t, "dropped states", fmt.Sprint(next[1].log.Count("is dropped"), last.log.Count("is dropped")), "0 1")
 	})
 }
 

@@ -26,7 +26,13 @@ const watchEvery = 15 * time.Second
 // openEvents opens the list of events. It must be called before the parts that add events.
 func (d *daemon) openEvents() {
 	d.events = events.NewLog(d.redis, d.log)
-	d.file.Report = func(o reload.Outcome) { d.events.Note(reloadEvent(o)) }
+	d.file.Report = func(o reload.Outcome) {
+		e := reloadEvent(o)
+		if o.Err != nil {
+			e.Text = "Replica " + d.replica.String() + ": " + e.Text
+		}
+		d.events.Note(e)
+	}
 	d.redis.Lost = func(data string) {
 		d.ids.Forget()
 		select {
@@ -40,7 +46,8 @@ func (d *daemon) openEvents() {
 		since := time.Now().Add(-away).UTC().Format(time.TimeOnly)
 		text := "Redis serves again, after " + away.Round(time.Second).String() + ". The fault since " + since + " UTC: " +
 			reason + "."
-		d.noteChange("redis", events.Event{Kind: events.RedisUp, Text: text, State: time.Now().UTC().Format("15:04")})
+		state := time.Now().UTC().Truncate(20 * time.Second).Format(time.TimeOnly) // all replicas notice it within seconds
+		d.noteChange("redis", events.Event{Kind: events.RedisUp, Text: text, State: state})
 	}
 }
 

@@ -85,6 +85,9 @@ func tryProvider(ctx context.Context, p targets.Provider) (text string, err erro
 	}
 	text = "accepts the key"
 	balance := client.Balance()
+	if balance == nil && !sold {
+		text = "is not asked: it has no free call that tries the key"
+	}
 	if balance != nil {
 		text += fmt.Sprintf("; balance %.6g", *balance)
 	}

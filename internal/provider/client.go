@@ -59,7 +59,8 @@ type protocol interface {
 	submit(r Request) (query, error)
 	// The method ask returns a call with another action. The task is "" if the action concerns the account.
 	ask(action, task string, t captcha.Type, good bool) (q query, offered bool)
-	// The method read parses the reply to a call. The error has the type malformedReply.
+	// The method read parses the reply to a call. The error has the type malformedReply. The HTTP status of a reply that
+	// read finds unexpected is considered by the caller.
 	read(q query, reply []byte) (answer, error)
 }
 

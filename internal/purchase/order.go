@@ -247,6 +247,11 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	case pool.Repeated:
 		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "order", f.Order, "task",
 			f.Task)
+	case string(pool.Failed):
+		if f.Code == CodeTimeout {
+			b.c.Log.Warn("an order was not solved in time, and its price counts", "target", f.Target, "provider", f.Provider,
+				"order", f.Order, "task", f.Task)
+		}
 	case string(pool.Lost):
 		b.c.Log.Warn("an order is lost: its outcome is unknown, and its price counts",
 			"target", f.Target, "provider", f.Provider, "order", f.Order, "task", f.Task)

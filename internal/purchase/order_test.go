@@ -146,7 +146,7 @@ func TestEnds(t *testing.T) {
 					fmt.Fprintf(&text, "brake %.4s: %s count %q every %q: %s\n", key, b["kind"], b["count"], b["every"], b["reason"])
 				}
 			}
-			fmt.Fprintf(&text, "observed %s\n", r.outcomes())
+			fmt.Fprintf(&text, "observed %s, %d warnings\n", r.outcomes(), r.log.Count("level=WARN", "its price counts"))
 			r.stop()
 			fmt.Fprintf(&text, "caller %s\n\n", <-answer)
 		})

@@ -135,7 +135,7 @@ func (m *Manager) Apply(set *targets.Set) {
 			if s.reported != OK {
 				m.log.Info("the state of a target has changed", "target", s.target.Name, "state", OK, "reason", "the file changed")
 			}
-			m.Refused(s.target.Name, "The file changed target "+s.target.Name+", which a service refused.", false)
+			m.Refused(s.target.Name, "The file changed target "+s.target.Name+", which a service refused: it buys again.", false)
 		}
 	}
 }

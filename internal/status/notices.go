@@ -34,7 +34,7 @@ const BalanceLow = 5
 
 // DataLost says what the loss of Redis' data means.
 const DataLost = ": ready tokens, orders in flight, pauses, what budgets counted (this month, too) and a history in Redis are gone; " +
-	"pause again what was paused, and see whether Redis keeps an append-only file"
+	"pause again what was paused, lower money_per_month until it ends, and see whether Redis keeps an append-only file"
 
 // toldFor is how long the status says that Redis lost its data.
 const toldFor = 24 * time.Hour

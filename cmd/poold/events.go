@@ -86,7 +86,7 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	text := pool.UsedUp(pool.BudgetName(scope, "target "+target), spent)
 	e.Text = "T" + text[1:] + consequence + pool.RoomAgain(opens) + ", or at once if you raise it in the file."
 	if d.noteChange("budget "+window, e) && isKey {
-		d.log.Warn("the budget of a key is used up", "key", scope, "reason", e.Text)
+		d.log.Warn("the budget of a key is used up", "key", strings.TrimPrefix(scope, pool.ScopeKey), "reason", e.Text)
 	}
 }
 
@@ -124,7 +124,7 @@ func (d *daemon) noteBudget(u status.BudgetUse, use string, kind events.Kind, is
 	if kind == events.BudgetNear {
 		e.Unless = "used up: " + limit
 	}
-	e.Text = "The budget of " + strings.Replace(u.Scope, ":", " ", 1) + " " + is
+	e.Text = "T" + pool.BudgetName(u.Scope, strings.Replace(u.Scope, ":", " ", 1))[1:] + " " + is
 	d.noteChange("budget "+window, e)
 }
 

@@ -95,10 +95,8 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (uses []status.BudgetUse) {
 	uses = doc.BudgetUses()
 	for _, was := range before {
-		if !slices.ContainsFunc(uses, func(u status.BudgetUse) bool {
-			return u.Scope == was.Scope &&
-				u.Window == was.Window
-		}) {
+		isIt := func(u status.BudgetUse) bool { return u.Scope == was.Scope && u.Window == was.Window }
+		if !slices.ContainsFunc(uses, isIt) {
 			d.noteBudget(was, was.Text(doc.Currency), events.BudgetOK, "is no longer limited.")
 		}
 	}
@@ -182,10 +180,8 @@ func (d *daemon) noteReplica(kind events.Kind, r replicas.Replica, state, did st
 // noteGone adds an event: another replica sends no beats, although it did not stop in order.
 func (d *daemon) noteGone(ctx context.Context, r replicas.Replica) {
 	list, _ := d.events.Recent(ctx) // without an answer it counts as gone
-	if slices.ContainsFunc(list, func(e events.Event) bool {
-		return e.Kind == events.ReplicaStopped &&
-			e.Subject == r.ID
-	}) {
+	stopped := func(e events.Event) bool { return e.Kind == events.ReplicaStopped && e.Subject == r.ID }
+	if slices.ContainsFunc(list, stopped) {
 		return
 	}
 	d.log.Warn("a replica sends no beats; the others do its work", "replica", r.String())

@@ -568,8 +568,8 @@ func (b *Buyer) announce(a *account, before, now pool.Brake, none bool) {
 		log = b.c.Log.Error
 	}
 	if is {
-		log("a provider is down", "provider", a.Name(), "reason", state.Notice(a.Name(), none), "from",
-			now.Since.Truncate(time.Second), "retry_at", now.Next.UTC().Truncate(time.Second))
+		log("a provider is down", "provider", a.Name(), "reason", state.Notice(a.Name(), none),
+			"from", now.Since.Truncate(time.Second), "retry_at", now.Next.UTC().Truncate(time.Second))
 	} else {
 		state.Since = before.Since
 		b.c.Log.Info("a provider is up again", "provider", a.Name(), "took", time.Since(before.Since).Round(time.Second))

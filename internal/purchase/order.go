@@ -245,8 +245,8 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	case pool.Gone, pool.Other, string(pool.Stopped):
 		return how, nil
 	case pool.Repeated:
-		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "order", f.Order, "task",
-			f.Task)
+		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "order", f.Order,
+			"task", f.Task)
 	case string(pool.Failed):
 		if f.Code == CodeTimeout {
 			b.c.Log.Warn("an order was not solved in time, and its price counts", "target", f.Target, "provider", f.Provider,
@@ -380,8 +380,8 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 			"provider", f.Provider, "task", task, "err", err)
 		f.Task = ""
 	case how == pool.Gone: // a callback was faster, or the deadline was
-		b.c.Log.Debug("the order of a submit has ended before its answer", "target", f.Target, "provider", f.Provider, "task",
-			task)
+		b.c.Log.Debug("the order of a submit has ended before its answer", "target", f.Target, "provider", f.Provider,
+			"task", task)
 		f.Task = ""
 	case how == pool.Repeated:
 		b.c.Log.Error("a submit was answered with the task of another order", "target", f.Target, "provider", f.Provider,

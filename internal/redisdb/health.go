@@ -117,8 +117,8 @@ func (db *DB) report(was, now *condition) {
 	switch {
 	case err == nil && was.fault == nil:
 	case err == nil:
-		db.log.Info("redis serves again", "from", was.since.UTC().Truncate(time.Second), "took",
-			time.Since(was.since).Round(time.Second))
+		db.log.Info("redis serves again", "from", was.since.UTC().Truncate(time.Second),
+			"took", time.Since(was.since).Round(time.Second))
 		if db.Back != nil {
 			db.Back(time.Since(was.since), Reason(was.fault))
 		}

@@ -125,9 +125,7 @@ func (c *cached[T]) get(isFresh func(T) bool, query func() T) T {
 }
 
 // NewCollector returns a Collector without reading any source.
-func NewCollector(s Sources) *Collector {
-	return &Collector{Sources: s}
-}
+func NewCollector(s Sources) *Collector { return &Collector{Sources: s} }
 
 // Gone notes that a replica sends no beats any more, although it did not stop.
 func (c *Collector) Gone(replica string) { c.gone.Store(&gone{replica, time.Now()}) }

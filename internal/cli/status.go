@@ -94,7 +94,8 @@ func statusText(d *status.Document) string {
 	say := func(line string) { text.WriteString(Printable(line) + "\n") }
 	say("as of " + d.AsOf)
 	if !d.Config.OK && len(d.Config.Problems) > 0 {
-		say("the configuration file was not applied; the last good one, of " + d.Config.LoadedAt + ", is in use:")
+		say("since " + d.Config.RefusedAt + " the configuration file is refused; the last good one, of " + d.Config.LoadedAt +
+			", is in use:")
 	}
 	for _, line := range slices.Concat(d.Config.Problems, d.Alarms, d.Notices) {
 		say(line)
@@ -121,8 +122,14 @@ func statusText(d *status.Document) string {
 	}
 	text.WriteString("\n" + targetTable(d))
 	text.WriteString("\n" + stateText(d))
-	if len(d.Budgets) > 0 {
-		text.WriteString("\n" + table(objects(d.Budgets), "BUDGET=scope", "window", "used", "limit"))
+	budgets := d.Budgets
+	for i := range d.Targets {
+		if t := &d.Targets[i]; t.Budget != nil {
+			budgets = append(budgets, t.Budget.Uses(status.OfTarget+t.Name)...)
+		}
+	}
+	if len(budgets) > 0 {
+		text.WriteString("\n" + table(objects(budgets), "BUDGET=scope", "window", "used", "limit"))
 	}
 	return text.String()
 }
@@ -137,7 +144,11 @@ func stateText(d *status.Document) string {
 	say("poold", fmt.Sprintf("%s, %sready, %d dead letters%s", d.Version, not[d.Ready], d.DeadLetters, money), "")
 	say("redis", d.Redis.Mode+", "+not[d.Redis.OK]+"ok", d.Redis.Reason)
 	if h := d.History; h != nil {
-		say("history", fmt.Sprintf("%sok; rows waiting %d, lost %d", not[h.OK], h.Waiting, h.Dropped+h.Unrecorded), h.Reason)
+		why := h.Reason
+		if !d.Redis.OK {
+			why = "its rows come by Redis"
+		}
+		say("history", fmt.Sprintf("%sok; rows waiting %d, lost %d", not[h.OK && d.Redis.OK], h.Waiting, h.Dropped+h.Unrecorded), why)
 	}
 	for _, use := range (&status.Budget{Day: d.Budget}).Uses("") {
 		say("budget", use.Text(d.Currency), "")

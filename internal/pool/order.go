@@ -218,6 +218,7 @@ elseif how ~= 'stopped' then
   count(id, how == 'hopeless' and (paid and 'failed' or 'refused') or how, 1)
 end
 if costs and tonumber(price) > 0 then count(id, 'spent', price) end
+if costs then charge('spent', now, micros(price)) end
 -- hopeless says more about the identity than about the provider
 if captcha ~= '' and how ~= 'hopeless' and how ~= 'busy' and how ~= 'fault' and how ~= 'stopped' then
   local good = (how == 'solved' or how == 'expired') and 1 or 0
@@ -321,6 +322,7 @@ const (
 	ScopeSolve   = "/solve"  // orders without a target
 	ScopeOwner   = "owner:"  // and the owner's name: the orders of an owner
 	ScopeKey     = "key:"    // and the key's name: the tokens that a key took
+	ScopeSpent   = "spent"   // the money of every order that ended and cost something; it has no limits
 )
 
 // recount counts an order of the last day in its budgets, unless it counts there already.

@@ -104,7 +104,8 @@ const (
 
 	checkKeyAndPlan = checkKey + ", and the account's plan at SITE"
 
-	lowerLimit = "wait until the ban ends, and lower providers.NAME.concurrency"
+	banEnds    = "; poold tries it again when the ban ends, or at once after `poold probe NAME`"
+	lowerLimit = "lower providers.NAME.concurrency" + banEnds
 )
 
 // faults maps every known code to the meaning that most services give it.
@@ -129,13 +130,13 @@ var faults = func() map[string]fault {
 			"ask the support of SITE why the account is suspended"},
 		// Bans of a known length.
 		"IP_BANNED ERROR_IP_BANNED": {Account, 5 * time.Minute, "", bansMachine,
-			"wait until the ban ends, and check providers.NAME.key and the number of submits"},
+			"check providers.NAME.key and the number of submits" + banEnds},
 		"ERROR:1001": {Account, 10 * time.Minute, "banned: asked for a slot too often without one", bansMachine, lowerLimit},
 		"ERROR:1002": {Account, 5 * time.Minute, "banned: asked too often without money", emptyBalance, topUp},
 		"ERROR:1003": {Account, 30 * time.Second, "banned: too many submits without a slot", bansMachine, lowerLimit},
 		"ERROR:1004": {Account, 10 * time.Minute, "banned: too many calls with a wrong key", refusesKey, checkKey},
 		"ERROR:1005": {Account, 10 * time.Minute, "banned: too many polls", bansMachine,
-			"wait until the ban ends, and raise providers.NAME.poll_interval"},
+			"raise providers.NAME.poll_interval" + banEnds},
 
 		// The parameters of the target are wrong.
 		`ERROR_GOOGLEKEY ERROR_WRONG_GOOGLEKEY ERROR_SITEKEY

@@ -220,6 +220,8 @@ func (c *Collector) build(ctx context.Context) *Document {
 	d.Ready = (d.Redis.OK || health.Full) && !c.stopping.Load()
 	if c.totals == nil {
 		d.Budget = nil
+	} else {
+		d.SpentToday = new(Money(1000 * totals.Spent[pool.ScopeSpent].MoneyDay))
 	}
 	if set.Solve != nil || totals.Guests.Guests > 0 { // after a reload without `solve`, until the last guest is gone
 		d.Solve = solveOf(set, totals, c.notNow(totalsErr))
@@ -310,7 +312,7 @@ func sharedBudgets(set *targets.Set) (list []pool.Budget) {
 // readTotals reads the figures over all identities, with what the scopes have bought that limit money or are shared, or
 // leaves the last known ones.
 func (c *Collector) readTotals(ctx context.Context, set *targets.Set) error {
-	scopes := []string{pool.ScopeSolve, pool.ScopeOverall}
+	scopes := []string{pool.ScopeSolve, pool.ScopeOverall, pool.ScopeSpent}
 	for _, limits := range sharedBudgets(set) {
 		scopes = append(scopes, limits.Scope)
 	}
@@ -341,7 +343,7 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Sp
 	target := Target{
 		Name: t.Name, Type: string(t.Identity.Type), Identity: string(t.ID), Owner: t.Owner,
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl, Depth: t.Depth, Refill: string(t.Refill),
-		State: cause.State, Reason: cause.Reason, Marks: marks(plan.Failing, s.Verdicts), FailedInARow: s.Brake.Failures,
+		State: cause.State, Reason: cause.Reason, Marks: marks(plan.Failing && cause.State != refill.Refused, s.Verdicts), FailedInARow: s.Brake.Failures,
 		Want: plan.Want, Forecast: thousandths(plan.Forecast), Risk: thousandths(plan.Risk), LimitedBy: plan.Limit,
 		Warm: plan.Warm, Fresh: s.Fresh, Ageing: s.Fresh - s.Outliving, InFlight: s.Orders, BoughtInFlight: s.Bought,
 		Unknown: s.Unknown, Waiting: s.Waiting, Counters: countersOf(f, s.Waiting), Spent: spent(f, priced),
@@ -439,7 +441,8 @@ func (c *Collector) notNow(err error) string {
 }
 
 func configOf(status targets.Status, set *targets.Set) Config {
-	c := Config{LoadedAt: stamp(status.LoadedAt), OK: status.OK, Problems: []string{}, Warnings: []string{}}
+	c := Config{LoadedAt: stamp(status.LoadedAt), OK: status.OK, RefusedAt: stamp(status.RefusedAt), Problems: []string{},
+		Warnings: []string{}}
 	for _, p := range status.Problems {
 		c.Problems = append(c.Problems, p.String())
 	}

@@ -30,6 +30,9 @@ type Document struct {
 	// Budgets has the use of the other shared budgets: the overall budget in money, and the budgets of owners and keys;
 	// empty for a key that is limited to some targets.
 	Budgets []BudgetUse `json:"budgets"`
+	// SpentToday is the cost of all orders that ended on this UTC day; null = unknown, and for a key that is limited to
+	// some targets.
+	SpentToday *Money `json:"spent_today"`
 	// Solve is null without a section `solve` in the configuration file and without guests.
 	Solve *Solve `json:"solve"`
 	// Dedup is null for a key that is limited to some targets.
@@ -75,10 +78,11 @@ type BudgetUse struct {
 
 // Config is the state of the configuration file.
 type Config struct {
-	LoadedAt string   `json:"loaded_at"` // when the Set in use was loaded; RFC 3339, UTC
-	OK       bool     `json:"ok"`        // the last attempt to load the file succeeded
-	Problems []string `json:"problems"`  // problems of the last attempt: "pools.yaml:LINE: message"
-	Warnings []string `json:"warnings"`  // unusual settings of the Set in use
+	LoadedAt  string   `json:"loaded_at"`  // when the Set in use was loaded; RFC 3339, UTC
+	OK        bool     `json:"ok"`         // the last attempt to load the file succeeded
+	RefusedAt string   `json:"refused_at"` // since when the file is refused; RFC 3339, UTC; "" = it is in use
+	Problems  []string `json:"problems"`   // problems of the last attempt: "pools.yaml:LINE: message"
+	Warnings  []string `json:"warnings"`   // unusual settings of the Set in use
 }
 
 // Redis is the state of the store.
@@ -320,7 +324,7 @@ func (d *Document) Target(name string) (*Target, bool) {
 // or counts the requests of other keys.
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
-	part.Solve, part.Dedup, part.History, part.Replicas = nil, nil, nil, nil
+	part.Solve, part.Dedup, part.History, part.Replicas, part.SpentToday = nil, nil, nil, nil, nil
 	part.Budgets = []BudgetUse{}
 	part.Targets = []Target{}
 	for i := range d.Targets {

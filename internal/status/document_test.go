@@ -93,7 +93,7 @@ func busySources() Sources {
 	stock.totals.Spent = map[string]pool.Spending{
 		string(login.ID): {MoneyDay: 4990000, MoneyMonth: 70000000}, pool.ScopeOverall: {Day: 1234, MoneyMonth: 999},
 		pool.ScopeSolve: {Hour: 9, Day: 33, MoneyDay: 1}, "owner:qa@example.com": {Hour: 6, MoneyDay: 49000000},
-		"key:small": {MoneyDay: 1000001},
+		"key:small": {MoneyDay: 1000001}, pool.ScopeSpent: {MoneyDay: 350000},
 	}
 	s.History = func() history.Health {
 		return history.Health{Down: "history: the store does not answer: connection refused", Sent: 120, Dropped: 4}

@@ -225,9 +225,10 @@ func (ps Problems) sorted() Problems {
 
 // Status describes the last attempt to read the file.
 type Status struct {
-	LoadedAt time.Time // time at which the Set in use was read; zero before the first Set
-	OK       bool      // whether the last attempt found a valid file
-	Problems []Problem // problems of the last attempt; if OK is true, the changes that need a restart
+	LoadedAt  time.Time // time at which the Set in use was read; zero before the first Set
+	OK        bool      // whether the last attempt found a valid file
+	RefusedAt time.Time // time of the first attempt since then that found an invalid one; zero if OK is true
+	Problems  []Problem // problems of the last attempt; if OK is true, the changes that need a restart
 }
 
 // quote shortens and quotes a literal value of the file. It escapes control characters, because

@@ -165,11 +165,11 @@ func (v *View) Total(column string) (sum float64) {
 // decimals or two significant digits, so that rows add up.
 func (v *View) Money(amount any) string {
 	n, decimals := -1.0, 2
-	if billionths, is := amount.(status.Money); is {
-		if n = float64(billionths) / 1e9; n < 0 {
+	if value := reflect.Indirect(reflect.ValueOf(amount)); value.CanInt() { // status.Money
+		if n = float64(value.Int()) / 1e9; n < 0 {
 			return "no price"
 		}
-	} else if value := reflect.Indirect(reflect.ValueOf(amount)); value.IsValid() {
+	} else if value.IsValid() {
 		n = value.Float()
 	}
 	switch {

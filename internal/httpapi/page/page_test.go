@@ -51,7 +51,8 @@ func TestPageShowsTheDocument(t *testing.T) {
 		"poold 1.2.3, started 2026-01-02 03:04:05 UTC. Redis: single", "No callbacks arrived for the last tasks",
 		"pools.yaml:12: server.listen changed", "pools.yaml:3: a poll each",
 		"Healthy targets0 of 31 paused, 1 refused, 1 starved", "Budget used1,234of 20,000 solves a day",
-		"2 callbacks could not be stored", "solver busyno slot 3 of 20", "by callback", "refused<ERROR_GOOGLEKEY> & more",
+		"2 callbacks could not be stored", "Spent today0.3500since midnight",
+		"solver busyno slot 3 of 20", "by callback", "refused<ERROR_GOOGLEKEY> & more",
 		"20 threads of solver in use; raise concurrency; most tokens", "3 of 4, 4 on order, 2 waiting", "pausedpaused by ops",
 		"about 3.21 requests until a new order lands, so 4 tokens wanted; 1.2 %", "Held back bycredit",
 		"16 s (median), 19 s (90 of 100)", "103 requests: 97 hits, 2 waited, 1 missed", "Returned3 tokens",
@@ -64,8 +65,10 @@ func TestPageShowsTheDocument(t *testing.T) {
 	}
 	forbidden := regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|style=|\son\w+=|javascript:|https?://[^,<]*"`)
 	testkit.Equal(t, "forbidden in the page", forbidden.FindString(page.String()), "")
+	v.Config.RefusedAt = "2026-01-02T03:04:05.678Z"
 	v.Ready, v.Config.OK, v.Alarms = false, false, []string{"Redis does not answer: nothing is bought"}
-	shows("The configuration file was not applied", "not ready", "Redis does not answer: nothing is bought")
+	shows("The configuration file was not applied Since 2026-01-02 03:04:05 UTC",
+		"not ready", "Redis does not answer: nothing is bought")
 }
 
 func asText(page string) string {

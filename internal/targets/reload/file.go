@@ -115,7 +115,12 @@ func (f *File) Reload(ctx context.Context, by string) error {
 		remarks, err = set.KeepRestartOnly(old, f.path)
 	}
 	if err != nil {
-		f.publish(old, targets.Status{LoadedAt: f.good.LoadedAt, Problems: problemsOf(err)})
+		status := f.Status()
+		if status.OK {
+			status.OK, status.RefusedAt = false, time.Now()
+		}
+		status.Problems = problemsOf(err)
+		f.publish(old, status)
 		if text := err.Error(); text != f.refused {
 			f.refused = text
 			f.log.Error("the configuration was refused, the last good one stays in use", "err", err)

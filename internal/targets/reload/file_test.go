@@ -131,6 +131,7 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 		t.Error("an unchanged file is not silence")
 	}
 
+	var since time.Time
 	for _, bad := range []string{"", minimal("depth: many"), minimal()[:40], "\x00", minimal("sitekey: 1")} {
 		b.write(bad)
 		var problems targets.Problems
@@ -140,7 +141,10 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 			}
 		}
 		s := b.Status()
-		if s.OK || len(s.Problems) != len(problems) || s.Problems[0] != problems[0] || s.LoadedAt != loadedAt {
+		if since.IsZero() {
+			since = s.RefusedAt
+		}
+		if since.IsZero() || s.RefusedAt != since || s.OK || len(s.Problems) != len(problems) || s.Problems[0] != problems[0] || s.LoadedAt != loadedAt {
 			t.Errorf("%q: status %+v", bad, s)
 		}
 		if b.Current() != good || len(b.applied) != 0 {
@@ -153,7 +157,7 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 	b.write(minimal("depth: 3"))
 	b.must(b.Reload(ctx, "ci"))
 	b.must(b.Reload(ctx, "ci"))
-	if s := b.Status(); !s.OK || len(s.Problems) != 0 || b.depth() != 3 || len(b.applied) != 1 {
+	if s := b.Status(); !s.OK || !s.RefusedAt.IsZero() || len(s.Problems) != 0 || b.depth() != 3 || len(b.applied) != 1 {
 		t.Errorf("after the good content is back: %+v", s)
 	}
 	testkit.Equal(t, "lines about the recovery", b.log.Count("level=INFO", "was applied", `changes=""`), 1)

@@ -20,7 +20,7 @@ var guest = `{"type":"turnstile","sitekey":"k","pageurl":"https://solve.example.
 
 var proxyOfCaller = secrets["PROXY_USER"] + ":" + secrets["PROXY_PASSWORD"] + "@proxy.example.com:8080"
 
-// callerTask is a task of the tasks protocol for the target `other`.
+// callerTask is a task of the protocol create_task for the target `other`.
 const callerTask = `{"type":"RecaptchaV2TaskProxyless","websiteURL":"https://staging.example.com/other","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI"}`
 
 // pictureTask is a task with a picture.

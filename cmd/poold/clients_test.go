@@ -54,8 +54,8 @@ func startForClients(t *testing.T, prefix string) (p *process, service, redis st
 	return p, service, redis
 }
 
-// callLegacy makes a call of the legacy protocol and returns the text of the response.
-func (p *process) callLegacy(path string, fields ...string) string {
+// callInPHP makes a call of the protocol in_php and returns the text of the response.
+func (p *process) callInPHP(path string, fields ...string) string {
 	p.t.Helper()
 	values := url.Values{"key": {clientKey}}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -72,7 +72,7 @@ func (p *process) callLegacy(path string, fields ...string) string {
 // submit sends a submit for the identity of the target named ts and returns the id of the task.
 func (p *process) submit() string {
 	p.t.Helper()
-	said := p.callLegacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts")
+	said := p.callInPHP("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl", "https://e.example.com/ts")
 	id, ok := strings.CutPrefix(said, "OK|")
 	if !ok {
 		p.t.Fatalf("the submit: %s", said)
@@ -83,7 +83,7 @@ func (p *process) submit() string {
 // poll polls a task and returns the response.
 func (p *process) poll(id string) string {
 	p.t.Helper()
-	return p.callLegacy("/res.php", "action", "get", "id", id)
+	return p.callInPHP("/res.php", "action", "get", "id", id)
 }
 
 // The client of 2captcha, unchanged except for the address, gets a pooled token at its first poll.
@@ -151,7 +151,7 @@ func TestTwoCaptchaClient(t *testing.T) {
 	sendAsOperator(t, http.MethodPost, p.URL+"/pool/ts/pause", clientKey, "")
 	sendAsOperator(t, http.MethodDelete, p.URL+"/pool/ts/tokens", clientKey, "")
 	testkit.Within(t, 20*time.Second, "a paused pool to refuse", func() bool {
-		return p.callLegacy("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl",
+		return p.callInPHP("/in.php", "method", "turnstile", "sitekey", "ts-key", "pageurl",
 			"https://e.example.com/ts") == "ERROR_NO_SLOT_AVAILABLE"
 	})
 	sendAsOperator(t, http.MethodPut, service+"/faults", "",

@@ -123,14 +123,14 @@ func picture(name string, size int) string {
 func (s *everyFault) checkLedger() {
 	living := s.replicas[0]
 	var f dayFigures
-	totals, tasksSold := s.service.Totals(), s.service.Sold()
+	totals, createTaskSold := s.service.Totals(), s.service.Sold()
 	testkit.Within(s, 90*time.Second, "each order to be in the history", func() bool {
 		f = dayFigures{}
 		for _, of := range living.day() {
 			f.add(of)
 		}
 		m := living.metrics()
-		totals, tasksSold = s.service.Totals(), s.service.Sold() // a slow run renews tokens meanwhile
+		totals, createTaskSold = s.service.Totals(), s.service.Sold() // a slow run renews tokens meanwhile
 		return m["poold_orders_in_flight"] == 0 && f.Orders-f.Refused == int(m["poold_bought_total"]) &&
 			totals.InFlight == 0 && totals.Submitted == f.Orders-f.Refused
 	})
@@ -163,7 +163,7 @@ func (s *everyFault) checkLedger() {
 		}
 	}
 	small := 0
-	for _, sale := range tasksSold {
+	for _, sale := range createTaskSold {
 		if sale.Identity.Sitekey == smallKey && sale.Token != "" { // what fails costs nothing
 			small++
 		}

@@ -66,7 +66,7 @@ func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 	}
 	lines := func() int { return d.logged.Count(`"level":"WARN"`, `"address":"127.0.0.1"`, "a caller's key") }
 	testkit.Equal(t, "lines about missing keys", lines(), 0)
-	d.callLegacy(t, legacySubmit("canary-key-wrong", "checkout"))
+	d.callInPHP(t, inPHPSubmit("canary-key-wrong", "checkout"))
 	untilRefused(t, 401, func(i int) answer {
 		if i == 10 {
 			d.takeOne(t, bearer(keyAll))

@@ -22,14 +22,14 @@ import (
 
 const isForm = "Content-Type: application/x-www-form-urlencoded"
 
-// legacySubmit returns the path of a legacy call that submits a target's identity.
-func legacySubmit(key, target string, more ...string) string {
+// inPHPSubmit returns the path of an in_php call that submits a target's identity.
+func inPHPSubmit(key, target string, more ...string) string {
 	return "/in.php?key=" + key + "&method=userrecaptcha&googlekey=6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI&pageurl=" +
 		url.QueryEscape("https://"+target+".example.com/") + strings.Join(more, "")
 }
 
-// tasksSubmit returns the body of a call of the tasks protocol that submits a target's identity.
-func tasksSubmit(key, target, more string) string {
+// createTaskSubmit returns the body of a call of the protocol create_task that submits a target's identity.
+func createTaskSubmit(key, target, more string) string {
 	return fmt.Sprintf(`{"clientKey":%q,"task":{"type":"RecaptchaV2TaskProxyless","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","websiteURL":"https://%s.example.com/"%s}}`,
 		key, target, more)
 }
@@ -45,9 +45,9 @@ func eachCase(t *testing.T, file string, do func(input, want string)) {
 	}
 }
 
-// callLegacy sends a call of the legacy protocol, checks the HTTP status 200 and returns the text
+// callInPHP sends a call of the protocol in_php, checks the HTTP status 200 and returns the text
 // of the reply.
-func (d *daemon) callLegacy(t *testing.T, path string) string {
+func (d *daemon) callInPHP(t *testing.T, path string) string {
 	t.Helper()
 	a := d.ask(t, "GET", path)
 	if a.status != 200 || a.header.Get("Content-Type") == "" || a.header.Get("Cache-Control") != "no-store" {
@@ -56,8 +56,8 @@ func (d *daemon) callLegacy(t *testing.T, path string) string {
 	return a.body
 }
 
-// callTasks sends a call of the tasks protocol and returns the reply.
-func (d *daemon) callTasks(t *testing.T, path, body string) (v map[string]any) {
+// callCreateTask sends a call of the protocol create_task and returns the reply.
+func (d *daemon) callCreateTask(t *testing.T, path, body string) (v map[string]any) {
 	t.Helper()
 	a := d.send(t, "POST", path, strings.NewReader(body), "Content-Type: text/plain")
 	if err := json.Unmarshal([]byte(a.body), &v); err != nil || a.status != 200 ||
@@ -67,33 +67,33 @@ func (d *daemon) callTasks(t *testing.T, path, body string) (v map[string]any) {
 	return v
 }
 
-// TestLegacyClientGetsAPooledToken: a client of the legacy protocol gets a pooled token at its
+// TestInPHPClientGetsAPooledToken: a client of the protocol in_php gets a pooled token at its
 // first poll and reports on the token: as text and as JSON, by GET and by POST.
-func TestLegacyClientGetsAPooledToken(t *testing.T) {
+func TestInPHPClientGetsAPooledToken(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 3)
-	id, ok := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
+	id, ok := strings.CutPrefix(d.callInPHP(t, inPHPSubmit(keyAll, "checkout")), "OK|")
 	if !ok || len(id) != 11 {
 		t.Fatalf("the id is %q", id)
 	}
 	res := "/res.php?key=" + keyAll
-	testkit.Equal(t, "another caller", d.callLegacy(t, "/res.php?action=get&key="+keyStaging+"&id="+id),
+	testkit.Equal(t, "another caller", d.callInPHP(t, "/res.php?action=get&key="+keyStaging+"&id="+id),
 		"ERROR_WRONG_CAPTCHA_ID")
-	token, ok := strings.CutPrefix(d.callLegacy(t, res+"&action=get&id="+id), "OK|")
+	token, ok := strings.CutPrefix(d.callInPHP(t, res+"&action=get&id="+id), "OK|")
 	if !ok || !strings.HasPrefix(token, tokenValue) {
 		t.Fatalf("%q", token)
 	}
-	second, _ := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout", "&json=0")), "OK|")
+	second, _ := strings.CutPrefix(d.callInPHP(t, inPHPSubmit(keyAll, "checkout", "&json=0")), "OK|")
 	named := strings.NewReplacer("{key}", keyAll, "{other}", second, "{id}", id, "{token}", token)
-	eachCase(t, "legacy.txt", func(path, want string) {
-		testkit.Equal(t, path, d.callLegacy(t, named.Replace(path)), named.Replace(want))
+	eachCase(t, "in_php.txt", func(path, want string) {
+		testkit.Equal(t, path, d.callInPHP(t, named.Replace(path)), named.Replace(want))
 	})
-	testkit.Equal(t, "a thousand ids", d.callLegacy(t, res+"&action=get&ids=1"+strings.Repeat(",1", 999)),
+	testkit.Equal(t, "a thousand ids", d.callInPHP(t, res+"&action=get&ids=1"+strings.Repeat(",1", 999)),
 		"ERROR_BAD_PARAMETERS")
-	testkit.Equal(t, "the report again", d.callLegacy(t, res+"&action=reportgood&id="+id), "OK_REPORT_RECORDED")
-	testkit.Equal(t, "another report", d.callLegacy(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
+	testkit.Equal(t, "the report again", d.callInPHP(t, res+"&action=reportgood&id="+id), "OK_REPORT_RECORDED")
+	testkit.Equal(t, "another report", d.callInPHP(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
 	form := d.send(t, "POST", "/in.php",
-		strings.NewReader(strings.TrimPrefix(legacySubmit(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
+		strings.NewReader(strings.TrimPrefix(inPHPSubmit(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
 	if form.status != 200 || !strings.HasPrefix(form.body, `{"status":1,"request":"`) {
 		t.Errorf("a form: %d %s", form.status, form.body)
 	}
@@ -109,12 +109,12 @@ func TestLegacyClientGetsAPooledToken(t *testing.T) {
 }
 
 // A client of CapSolver wants the id of its task as text, also in each reply to a poll.
-func TestTasksClientWithTextIDs(t *testing.T) {
+func TestCreateTaskClientWithTextIDs(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	id := d.callTasks(t, "/createTask",
-		strings.Replace(tasksSubmit(keyAll, "checkout", ""), "Proxyless", "ProxyLess", 1))["taskId"]
+	id := d.callCreateTask(t, "/createTask",
+		strings.Replace(createTaskSubmit(keyAll, "checkout", ""), "Proxyless", "ProxyLess", 1))["taskId"]
 	poll := func() map[string]any {
-		return d.callTasks(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%q}`, keyAll, id))
+		return d.callCreateTask(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%q}`, keyAll, id))
 	}
 	if got := poll(); got["taskId"] != id || got["status"] != "processing" {
 		t.Errorf("task %q: %v", id, got)
@@ -125,12 +125,12 @@ func TestTasksClientWithTextIDs(t *testing.T) {
 	}
 }
 
-// TestTasksClientGetsAPooledToken: a client of the tasks protocol gets a pooled token at its first
+// TestCreateTaskClientGetsAPooledToken: a client of the protocol create_task gets a pooled token at its first
 // poll. The times in the reply show the age of the token.
-func TestTasksClientGetsAPooledToken(t *testing.T) {
+func TestCreateTaskClientGetsAPooledToken(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.landToken(t, d.stock.order(t, d.target("checkout")), 50*time.Second)
-	made := d.callTasks(t, "/createTask", tasksSubmit(keyAll, "checkout", ""))
+	made := d.callCreateTask(t, "/createTask", createTaskSubmit(keyAll, "checkout", ""))
 	id, ok := made["taskId"].(float64)
 	if !ok || id < 1e10 {
 		t.Fatalf("%v", made)
@@ -139,7 +139,7 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"clientKey": keyAll, "taskId": id})
 		testkit.NoError(t, err)
-		return d.callTasks(t, path, string(body))
+		return d.callCreateTask(t, path, string(body))
 	}
 	for _, as := range []any{int64(id), fmt.Sprint(int64(id))} {
 		got := ask("/getTaskResult", as)
@@ -155,12 +155,12 @@ func TestTasksClientGetsAPooledToken(t *testing.T) {
 	for range 2 {
 		testkit.Equal(t, "a report", ask("/reportIncorrectTokenCaptcha", int64(id))["status"], any("success"))
 	}
-	eachCase(t, "tasks.txt", func(call, want string) {
+	eachCase(t, "create_task.txt", func(call, want string) {
 		route, text, _ := strings.Cut(strings.NewReplacer("{key}", keyAll, "{id}", fmt.Sprint(int64(id))).Replace(call), " ")
-		got := d.callTasks(t, route, text)
+		got := d.callCreateTask(t, route, text)
 		testkit.Equal(t, call, fmt.Sprint(got["errorCode"], " ", got["errorId"]), want)
 	})
-	if got := d.callTasks(t, "/getBalance", `{"clientKey":"`+keyAll+`"}`); got["balance"] != 20.0 ||
+	if got := d.callCreateTask(t, "/getBalance", `{"clientKey":"`+keyAll+`"}`); got["balance"] != 20.0 ||
 		got["errorId"] != 0.0 {
 		t.Errorf("the balance: %v", got)
 	}
@@ -182,17 +182,17 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 	} {
 		testkit.Equal(t, key, balance(key, bearer(keyAll), basic(keyAll)), want)
 	}
-	id, ok := strings.CutPrefix(d.callLegacy(t, legacySubmit(keyAll, "checkout")), "OK|")
-	if got := d.callLegacy(t, legacySubmit(keyAll, "checkout")); !ok || got != "MAX_USER_TURN" {
+	id, ok := strings.CutPrefix(d.callInPHP(t, inPHPSubmit(keyAll, "checkout")), "OK|")
+	if got := d.callInPHP(t, inPHPSubmit(keyAll, "checkout")); !ok || got != "MAX_USER_TURN" {
 		t.Errorf("the second submit: %s", got)
 	}
 	for range 3 {
-		if got := d.callLegacy(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
+		if got := d.callInPHP(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
 			t.Errorf("a poll: %s", got)
 		}
 	}
 	testkit.Equal(t, "a target of others",
-		d.callLegacy(t, legacySubmit(keyStaging, "checkout")), "ERROR_DOMAIN_NOT_ALLOWED")
+		d.callInPHP(t, inPHPSubmit(keyStaging, "checkout")), "ERROR_DOMAIN_NOT_ALLOWED")
 	refused := false
 	for i := 0; i < 100 && !refused; i++ {
 		refused = balance("canary-key-wrong") == "IP_BANNED"
@@ -237,7 +237,7 @@ func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 			must(d.stock.redis.ZAdd("{captcha}:spend:overall", float64(time.Now().UnixMilli()), strconv.Itoa(i)))
 		}
 		d.stock.redis.SetDown(row.down)
-		testkit.Equal(t, "the answer", d.callLegacy(t, "/res.php?action=getbalance&key="+keyAll), want)
+		testkit.Equal(t, "the answer", d.callInPHP(t, "/res.php?action=getbalance&key="+keyAll), want)
 	}
 }
 
@@ -248,10 +248,10 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	set.Solve.Rate = targets.Rate{}
 	d := start(t, set, nil, nil)
 	testkit.Equal(t, "no target's and no guest's",
-		d.callLegacy(t, legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")),
+		d.callInPHP(t, inPHPSubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")),
 		"ERROR_DOMAIN_NOT_ALLOWED")
 	guest := func(key, more string) string {
-		return d.callLegacy(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+key+more)
+		return d.callInPHP(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+key+more)
 	}
 	d.orders.answer = &pool.FailedError{Reason: "it failed"}
 	testkit.Equal(t, "a key of some targets", guest(keyStaging, ""), "ERROR_DOMAIN_NOT_ALLOWED")
@@ -268,7 +268,7 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 		t.Errorf("%+v", asked)
 	}
 	picture := base64.StdEncoding.EncodeToString([]byte("GIF89a-picture"))
-	testkit.Equal(t, "a picture", d.callLegacy(t, "/in.php?method=base64&numeric=1&min_len=4&body="+
+	testkit.Equal(t, "a picture", d.callInPHP(t, "/in.php?method=base64&numeric=1&min_len=4&body="+
 		url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
 	if spec := d.orders.last(); string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 ||
 		spec.Identity.Picture.Charset != "digits" {
@@ -292,7 +292,7 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	without.Solve = nil
 	d.config.set.Store(&without)
 	testkit.Equal(t, "a picture without a section solve",
-		d.callLegacy(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
+		d.callInPHP(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
 }
 
 // CapMonster's client for Go ends its paths with a slash.

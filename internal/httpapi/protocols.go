@@ -14,22 +14,22 @@ import (
 // mostIDs is the maximum number of tasks that one call of res.php can poll.
 const mostIDs = 50
 
-// readLegacy reads a call of /in.php or /res.php.
-func readLegacy(sent wire.Request) call {
-	asked := wire.ReadLegacy(sent)
+// readInPHP reads a call of /in.php or /res.php.
+func readInPHP(sent wire.Request) call {
+	asked := wire.ReadInPHP(sent)
 	form := asked.Form
 	return call{
 		Call: asked, reported: form.Bare("OK_REPORT_RECORDED"), text: form.Bare, accepted: form.Accept,
-		solved:  func(got *compat.Result) wire.Reply { return legacySolved(form, got, asked.Priced) },
+		solved:  func(got *compat.Result) wire.Reply { return inPHPSolved(form, got, asked.Priced) },
 		balance: func(left float64) wire.Reply { return form.Bare(strconv.FormatFloat(left, 'f', -1, 64)) },
 		fail:    func(cause *compat.Cause) wire.Reply { return form.Fail(cause.Code, cause.Why) },
 	}
 }
 
-// Clients of the legacy protocol get legacyPrice as the price of every token.
-const legacyPrice = "0"
+// Clients of the protocol in_php get inPHPPrice as the price of every token.
+const inPHPPrice = "0"
 
-func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
+func inPHPSolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 	token := &got.Token
 	v := map[string]any{}
 	for name, value := range token.Extra.Members() {
@@ -52,7 +52,7 @@ func legacySolved(form wire.Form, got *compat.Result, priced bool) wire.Reply {
 	}
 	text := "OK|" + token.Value
 	if priced {
-		v["price"], text = legacyPrice, text+"|"+legacyPrice
+		v["price"], text = inPHPPrice, text+"|"+inPHPPrice
 	}
 	return form.Say(text, v)
 }
@@ -85,37 +85,37 @@ func (s *Server) pollMany(c *Context, asked *call) (reply wire.Reply, err error)
 	return reply, s.sendSolved(c, &found[last], reply)
 }
 
-// readTasks reads a call of /createTask or of another path of the tasks protocol.
-func readTasks(sent wire.Request) call {
-	asked := wire.ReadTasks(sent)
-	reply := func(a wire.TasksAnswer) wire.Reply {
+// readCreateTask reads a call of /createTask or of another path of the protocol create_task.
+func readCreateTask(sent wire.Request) call {
+	asked := wire.ReadCreateTask(sent)
+	reply := func(a wire.CreateTaskAnswer) wire.Reply {
 		if asked.Text && asked.Action == wire.Poll {
 			a.TaskID = asked.IDs[0]
 		}
 		return wire.JSON(a)
 	}
 	return call{
-		Call: asked, reported: wire.JSON(wire.TasksAnswer{Status: "success"}),
+		Call: asked, reported: wire.JSON(wire.CreateTaskAnswer{Status: "success"}),
 		accepted: func(number string) wire.Reply {
 			if asked.Text {
-				return reply(wire.TasksAnswer{TaskID: number})
+				return reply(wire.CreateTaskAnswer{TaskID: number})
 			}
-			return reply(wire.TasksAnswer{TaskID: json.Number(number)})
+			return reply(wire.CreateTaskAnswer{TaskID: json.Number(number)})
 		},
 		solved:  func(got *compat.Result) wire.Reply { return reply(taskSolved(got)) },
-		balance: func(left float64) wire.Reply { return wire.JSON(wire.TasksAnswer{Balance: &left}) },
-		fail:    func(cause *compat.Cause) wire.Reply { return reply(wire.TasksError(cause.Code, cause.Why)) },
+		balance: func(left float64) wire.Reply { return wire.JSON(wire.CreateTaskAnswer{Balance: &left}) },
+		fail:    func(cause *compat.Cause) wire.Reply { return reply(wire.CreateTaskError(cause.Code, cause.Why)) },
 	}
 }
 
 // taskSolved returns the reply with a token. The endTime of the reply is the earliest time at which
 // the token can have been solved. The endTime may be before the creation of the task. The reply's
 // createTime is rounded up to a whole second.
-func taskSolved(got *compat.Result) wire.TasksAnswer {
+func taskSolved(got *compat.Result) wire.CreateTaskAnswer {
 	token := &got.Token
-	return wire.TasksAnswer{
+	return wire.CreateTaskAnswer{
 		Status: "ready", Solution: wire.Solved(got.Type, token.Value, captcha.Named(got.Type, token.Value),
 			token.Extra.Members()),
-		Cost: legacyPrice, CreateTime: got.Made.Add(time.Second - 1).Unix(), EndTime: token.Born.Unix(), SolveCount: 1,
+		Cost: inPHPPrice, CreateTime: got.Made.Add(time.Second - 1).Unix(), EndTime: token.Born.Unix(), SolveCount: 1,
 	}
 }

@@ -31,7 +31,7 @@ func (d *daemon) logLines(t *testing.T, message string) (lines []map[string]any)
 func TestRefusalsOfClientsAreLogged(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	page := func(text string) string {
-		return strings.Replace(legacySubmit(keyAll, "checkout"), url.QueryEscape("https://checkout.example.com/"),
+		return strings.Replace(inPHPSubmit(keyAll, "checkout"), url.QueryEscape("https://checkout.example.com/"),
 			url.QueryEscape(text), 1)
 	}
 	known := 0
@@ -40,15 +40,15 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 		more         string // part of the reason
 	}{
 		{page("https://checkout.example.com/other"), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: pageurl"},
-		{legacySubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS",
+		{inPHPSubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS",
 			"a proxy without a target"},
-		{legacySubmit(keyAll, "checkout", "&version=v3"), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: "},
-		{strings.Replace(legacySubmit(keyAll, "checkout"), "6LeI", "7LeI", 1), "ERROR_DOMAIN_NOT_ALLOWED",
+		{inPHPSubmit(keyAll, "checkout", "&version=v3"), "ERROR_DOMAIN_NOT_ALLOWED", "first difference: "},
+		{strings.Replace(inPHPSubmit(keyAll, "checkout"), "6LeI", "7LeI", 1), "ERROR_DOMAIN_NOT_ALLOWED",
 			"first difference: "},
-		{legacySubmit(keyAll, "checkout", "&cookies=a"), "ERROR_BAD_PARAMETERS", "does not support the parameter cookies"},
-		{legacySubmit(keyAll, "checkout", "&pingback=https://h.example/"), "ERROR_BAD_PARAMETERS", "poll instead"},
+		{inPHPSubmit(keyAll, "checkout", "&cookies=a"), "ERROR_BAD_PARAMETERS", "does not support the parameter cookies"},
+		{inPHPSubmit(keyAll, "checkout", "&pingback=https://h.example/"), "ERROR_BAD_PARAMETERS", "poll instead"},
 		{page(""), "ERROR_BAD_PARAMETERS", "pageurl: is missing"},
-		{legacySubmit(keyStaging, "checkout"), "ERROR_DOMAIN_NOT_ALLOWED", "no target of this key matches"},
+		{inPHPSubmit(keyStaging, "checkout"), "ERROR_DOMAIN_NOT_ALLOWED", "no target of this key matches"},
 		{"/res.php?key=" + keyAll + "&action=add_pingback", "ERROR_BAD_PARAMETERS", "add_pingback"},
 		{"/res.php?key=" + keyStatus + "&action=getbalance", "ERROR_KEY_DOES_NOT_EXIST", "lacks the scope token"},
 	} {
@@ -57,7 +57,7 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 			row.path = strings.NewReplacer(keyAll, keyStaging, "checkout", "staging-login").Replace(row.path)
 		}
 		for range 2 {
-			testkit.Equal(t, row.path, d.callLegacy(t, row.path), row.answer)
+			testkit.Equal(t, row.path, d.callInPHP(t, row.path), row.answer)
 		}
 		d.config.set.Store(sampleSet(allKeys()...))
 		lines := d.logLines(t, refusedLine)
@@ -72,8 +72,8 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 			t.Errorf("%s: %v", row.path, line)
 		}
 	}
-	d.callLegacy(t, "/res.php?action=get&key=canary-key-wrong")
-	d.callLegacy(t, "/res.php?action=get&id=x")
+	d.callInPHP(t, "/res.php?action=get&key=canary-key-wrong")
+	d.callInPHP(t, "/res.php?action=get&id=x")
 	testkit.Equal(t, "lines, with callers without a key", len(d.logLines(t, refusedLine)), known)
 }
 
@@ -81,15 +81,15 @@ func TestRefusalsOfClientsAreLogged(t *testing.T) {
 // is short enough for these clients. A reply in plain text contains only the code.
 func TestClientsGetTheReasonOfARefusal(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	submit := legacySubmit(keyAll, "elsewhere", "&json=1")
+	submit := inPHPSubmit(keyAll, "elsewhere", "&json=1")
 	for what, text := range map[string]any{
 		"error_text":       parseAnswer[map[string]any](t, d.ask(t, "GET", submit))["error_text"],
-		"errorDescription": d.callTasks(t, "/createTask", tasksSubmit(keyAll, "elsewhere", ""))["errorDescription"],
+		"errorDescription": d.callCreateTask(t, "/createTask", createTaskSubmit(keyAll, "elsewhere", ""))["errorDescription"],
 	} {
 		reason, _ := text.(string)
 		if len(reason) > 200 || !strings.Contains(reason, "first difference: pageurl") {
 			t.Errorf("%s: %s", what, reason)
 		}
 	}
-	testkit.Equal(t, "plain text", d.callLegacy(t, legacySubmit(keyAll, "elsewhere")), "ERROR_DOMAIN_NOT_ALLOWED")
+	testkit.Equal(t, "plain text", d.callInPHP(t, inPHPSubmit(keyAll, "elsewhere")), "ERROR_DOMAIN_NOT_ALLOWED")
 }

@@ -41,7 +41,7 @@ var (
 )
 
 func (s *Server) routes() []route {
-	legacy, tasks := s.serveClient(readLegacy), s.serveClient(readTasks)
+	inPHP, createTask := s.serveClient(readInPHP), s.serveClient(readCreateTask)
 	profile := serve(http.DefaultServeMux) // package net/http/pprof adds the profiles
 	table := []route{
 		{methods: either, path: "/pool/:target/token", scope: targets.ScopeToken, handle: s.take},
@@ -77,8 +77,8 @@ func (s *Server) routes() []route {
 		{methods: reading, path: "/history/key/:name", scope: targets.ScopeAdmin, handle: s.historyKey},
 		// These routes have no scope, because a client sends its key as a parameter; the handlers
 		// check the key.
-		{methods: either, path: "/in.php", handle: legacy, body: true},
-		{methods: either, path: "/res.php", handle: legacy, body: true},
+		{methods: either, path: "/in.php", handle: inPHP, body: true},
+		{methods: either, path: "/res.php", handle: inPHP, body: true},
 		// Callbacks have a secret instead of a key, and may have any Host, because solving services know no host name.
 		{methods: either, path: "/callback/:provider/:order/:secret", handle: s.callback, open: true, body: true},
 		{methods: reading, path: "/debug/pprof/", scope: targets.ScopeAdmin, handle: profile, whole: true},
@@ -86,8 +86,8 @@ func (s *Server) routes() []route {
 		{methods: reading, path: "/healthz", handle: s.alive, open: true},
 		{methods: reading, path: "/readyz", handle: s.ready, open: true},
 	}
-	for _, path := range wire.TasksPaths() { // in this protocol the key is a parameter, too
-		table = append(table, route{methods: posting, path: path, handle: tasks, body: true})
+	for _, path := range wire.CreateTaskPaths() { // in this protocol the key is a parameter, too
+		table = append(table, route{methods: posting, path: path, handle: createTask, body: true})
 	}
 	return table
 }
@@ -109,7 +109,7 @@ func (s *Server) router() http.Handler {
 			return rt.handle(c)
 		}
 		e.Match(rt.methods, rt.path, handle)
-		if strings.HasSuffix(rt.path, ".php") || wire.IsTasksPath(rt.path) { // some clients of services add a slash
+		if strings.HasSuffix(rt.path, ".php") || wire.IsCreateTaskPath(rt.path) { // some clients of services add a slash
 			e.Match(rt.methods, rt.path+"/", handle)
 		}
 	}

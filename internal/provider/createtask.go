@@ -24,7 +24,7 @@ func (t createTask) post(path string, fields map[string]any) query {
 }
 
 func (t createTask) submit(r Request) (query, error) {
-	fields, err := wire.CreateTask(r.Identity, r.Image, r.Pingback, string(t.profile))
+	fields, err := wire.CreateTaskBody(r.Identity, r.Image, r.Pingback, string(t.profile))
 	if err != nil {
 		return query{}, err
 	}
@@ -54,7 +54,7 @@ func (t createTask) ask(action, task string, kind captcha.Type, good bool) (quer
 	return t.post(path, fields), offered
 }
 
-// createTaskReply is a parsed reply of the tasks protocol.
+// createTaskReply is a parsed reply of the protocol create_task.
 type createTaskReply struct {
 	ErrorID   json.RawMessage `json:"errorId"`
 	ErrorCode json.RawMessage `json:"errorCode"`

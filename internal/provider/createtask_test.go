@@ -47,7 +47,7 @@ func TestCannotBeAsked(t *testing.T) {
 	}
 }
 
-func FuzzTasks(f *testing.F) {
+func FuzzCreateTask(f *testing.F) {
 	for _, seed := range []string{
 		`{"errorId":0,"taskId":77}`, `{"errorId":0,"status":"ready","solution":{"token":"t","userAgent":"U"}}`,
 		`{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`,

@@ -28,7 +28,7 @@ func (l inPHP) form(path string, fields url.Values) query {
 }
 
 func (l inPHP) submit(r Request) (query, error) {
-	fields, err := wire.LegacyForm(r.Identity, r.Image, string(l.profile))
+	fields, err := wire.InPHPForm(r.Identity, r.Image, string(l.profile))
 	if err != nil {
 		return query{}, err
 	}

@@ -97,7 +97,7 @@ func TestPollReplies(t *testing.T) {
 	}
 }
 
-func FuzzLegacy(f *testing.F) {
+func FuzzInPHP(f *testing.F) {
 	for _, seed := range []string{
 		`{"status":1,"request":"5","user_agent":"U"}`, `{"status":0,"request":"ERROR_X"}`, `{"status":1,"result":"t"}`,
 		"OK|challenge:c,validate:v,seccode:s", `{"status":1,"request":{"challenge":"c","validate":"v","seccode":"s"}}`,

@@ -15,7 +15,7 @@ var ErrNoReport = errors.New("provider: accepts no report of this kind")
 
 const (
 	// 2captcha's client explains REPORT_NOT_RECORDED: 2captcha accepts a report within 15 minutes
-	// after the solve. Other services with the legacy protocol copy 2captcha.
+	// after the solve. Other services with the protocol in_php copy 2captcha.
 	longWindow = 15 * time.Minute
 	// anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. The documentation of
 	// services that copied this protocol does not contradict it.

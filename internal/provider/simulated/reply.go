@@ -13,10 +13,10 @@ import (
 const refusal = "the simulated service refuses: "
 
 // execute executes a call. It returns the task of a submission or of a poll, or an error code of the
-// legacy protocol.
-func (s *Service) execute(c wire.Call, legacy bool, at time.Time) (t Task, code string) {
+// protocol in_php.
+func (s *Service) execute(c wire.Call, inPHP bool, at time.Time) (t Task, code string) {
 	if c.Action == wire.Submit {
-		return s.sell(c.Order.Identity, legacy, cmp.Or(s.keyError(c.Key), c.Bad, c.Order.Bad), at)
+		return s.sell(c.Order.Identity, inPHP, cmp.Or(s.keyError(c.Key), c.Bad, c.Order.Bad), at)
 	}
 	if code = cmp.Or(c.Bad, s.keyError(c.Key)); code != "" {
 		return t, code
@@ -34,8 +34,8 @@ func (s *Service) execute(c wire.Call, legacy bool, at time.Time) (t Task, code 
 	return t, wire.CodeBadParams
 }
 
-// legacyReply returns the response of in.php or res.php.
-func (s *Service) legacyReply(c wire.Call, t Task, code string, at time.Time) wire.Reply {
+// inPHPReply returns the response of in.php or res.php.
+func (s *Service) inPHPReply(c wire.Call, t Task, code string, at time.Time) wire.Reply {
 	f := c.Form
 	switch {
 	case strings.HasPrefix(code, "ERROR"):
@@ -54,34 +54,34 @@ func (s *Service) legacyReply(c wire.Call, t Task, code string, at time.Time) wi
 	case c.Action == wire.Report:
 		return f.Bare("OK_REPORT_RECORDED")
 	}
-	v := wire.LegacyAnswer{Status: 1, Request: s.Token(t), Useragent: s.opts.userAgent(t)}
+	v := wire.InPHPAnswer{Status: 1, Request: s.Token(t), Useragent: s.opts.userAgent(t)}
 	if values := t.namedValues(); values != nil {
 		v.Request = values
 	}
 	return f.Say("OK|"+s.Token(t), v)
 }
 
-// tasksReply returns the response of the tasks protocol.
-func (s *Service) tasksReply(c wire.Call, t Task, code string) wire.TasksAnswer {
+// createTaskReply returns the response of the protocol create_task.
+func (s *Service) createTaskReply(c wire.Call, t Task, code string) wire.CreateTaskAnswer {
 	switch {
 	case code != "":
-		return wire.TasksError(code, refusal+code)
+		return wire.CreateTaskError(code, refusal+code)
 	case c.Action == wire.Submit:
-		return wire.TasksAnswer{TaskID: t.Number}
+		return wire.CreateTaskAnswer{TaskID: t.Number}
 	case c.Action == wire.Poll:
 		return s.Result(t)
 	case c.Action == wire.Balance:
-		return wire.TasksAnswer{Balance: &s.opts.Balance}
+		return wire.CreateTaskAnswer{Balance: &s.opts.Balance}
 	}
-	return wire.TasksAnswer{Status: "success"}
+	return wire.CreateTaskAnswer{Status: "success"}
 }
 
 // Result returns the response of getTaskResult for a task after its due time.
-func (s *Service) Result(t Task) wire.TasksAnswer {
+func (s *Service) Result(t Task) wire.CreateTaskAnswer {
 	if t.Failed {
-		return wire.TasksError(wire.CodeUnsolvable, refusal+wire.CodeUnsolvable)
+		return wire.CreateTaskError(wire.CodeUnsolvable, refusal+wire.CodeUnsolvable)
 	}
-	return wire.TasksAnswer{
+	return wire.CreateTaskAnswer{
 		Status: "ready", Solution: wire.Solved(t.Identity.Type, s.Token(t), t.namedValues(),
 			map[string]string{"userAgent": s.opts.userAgent(t)}),
 		Cost: price, IP: "127.0.0.1",

@@ -41,30 +41,30 @@ func (s *Service) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Answer executes one call of either protocol, and returns the status and the content of the response.
 func (s *Service) Answer(r *http.Request) (status int, reply wire.Reply) {
-	legacy := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"
+	inPHP := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"
 	switch {
-	case !legacy && !wire.IsTasksPath(r.URL.Path):
+	case !inPHP && !wire.IsCreateTaskPath(r.URL.Path):
 		return http.StatusNotFound, reply
-	case r.Method != http.MethodPost && (!legacy || r.Method != http.MethodGet):
+	case r.Method != http.MethodPost && (!inPHP || r.Method != http.MethodGet):
 		return http.StatusMethodNotAllowed, reply
 	}
 	body, err := io.ReadAll(r.Body)
 	sent := wire.Request{
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
 	}
-	read, at := wire.ReadTasks, time.Now()
-	if legacy {
-		read = wire.ReadLegacy
+	read, at := wire.ReadCreateTask, time.Now()
+	if inPHP {
+		read = wire.ReadInPHP
 	}
 	c := read(sent)
 	if err != nil {
 		c.Bad = wire.CodeBadParams
 	}
-	t, code := s.execute(c, legacy, at)
-	if legacy {
-		return http.StatusOK, s.legacyReply(c, t, code, at)
+	t, code := s.execute(c, inPHP, at)
+	if inPHP {
+		return http.StatusOK, s.inPHPReply(c, t, code, at)
 	}
-	return http.StatusOK, wire.JSON(s.tasksReply(c, t, code))
+	return http.StatusOK, wire.JSON(s.createTaskReply(c, t, code))
 }
 
 // keyError returns the error code for an invalid key, and "" for a valid key.

@@ -19,13 +19,13 @@ type Task struct {
 	Polls, Collected int    // numbers of polls and of polls that got the token
 	Reported         string // good | bad; "" = no report yet
 
-	legacy bool   // bought through the legacy protocol
-	lot    uint64 // seed of all random numbers of this task
+	inPHP bool   // bought through the protocol in_php
+	lot   uint64 // seed of all random numbers of this task
 }
 
 // sell accepts an order and returns its task. If the order is refused, sell returns an error code;
 // bad is the code for a wrong key or an invalid parameter.
-func (s *Service) sell(identity captcha.Identity, legacy bool, bad string, at time.Time) (_ Task, code string) {
+func (s *Service) sell(identity captcha.Identity, inPHP bool, bad string, at time.Time) (_ Task, code string) {
 	if bad != "" {
 		return Task{}, bad
 	}
@@ -40,7 +40,7 @@ func (s *Service) sell(identity captcha.Identity, legacy bool, bad string, at ti
 		return Task{}, wire.CodeNoSlot
 	}
 	s.last++
-	t := &Task{Number: s.last, Identity: identity, ID: id, legacy: legacy, At: at, lot: s.lots.Uint64()}
+	t := &Task{Number: s.last, Identity: identity, ID: id, inPHP: inPHP, At: at, lot: s.lots.Uint64()}
 	lot := randomOf(t.lot)
 	lead := max(s.opts.Min, time.Duration(float64(s.opts.Median)*math.Exp(s.opts.Sigma*lot.NormFloat64())))
 	if s.opts.Max > 0 {

@@ -34,11 +34,11 @@ func (t *Task) markedText() string {
 }
 
 // namedValues returns the solution of a GeeTest as named values, or nil for other types. One of the
-// values is the marked text. In the legacy protocol, the names for version 3 have the prefix
+// values is the marked text. In the protocol in_php, the names for version 3 have the prefix
 // "geetest_".
 func (t *Task) namedValues() map[string]string {
 	prefix := ""
-	if t.legacy {
+	if t.inPHP {
 		prefix = "geetest_"
 	}
 	switch t.Identity.Type {

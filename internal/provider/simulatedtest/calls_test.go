@@ -9,7 +9,7 @@ import (
 	"poold/internal/testkit"
 )
 
-func TestLegacyResultActions(t *testing.T) {
+func TestInPHPResultActions(t *testing.T) {
 	s := New(optionsWith(func(o *Options) { o.Key = "k"; o.Threads = 3 }))
 	id := buy(t, s)
 	for query, answer := range map[string]string{
@@ -36,8 +36,8 @@ func TestLegacyResultActions(t *testing.T) {
 		`{"status":1,"threads":100000,"working_threads":0,"free_threads":100000}`)
 }
 
-// Each report path of the tasks protocol accepts one report per task.
-func TestTasksReports(t *testing.T) {
+// Each report path of the protocol create_task accepts one report per task.
+func TestCreateTaskReports(t *testing.T) {
 	picture := `{"clientKey":"k","task":{"type":"ImageToTextTask","body":"R0lGODlh"}}`
 	of := func(kind string) string { return createBody(`"type":"` + kind + `TaskProxyless"`) }
 	for _, c := range []struct{ path, body, word string }{
@@ -75,8 +75,8 @@ func TestTasksReports(t *testing.T) {
 	}
 }
 
-// The legacy protocol records one report per task.
-func TestLegacyReports(t *testing.T) {
+// The protocol in_php records one report per task.
+func TestInPHPReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(constantOptions)
 		id := buy(t, s)

@@ -57,13 +57,13 @@ func ask(t *testing.T, s http.Handler, method, target, kind, body string) string
 	return w.Body.String()
 }
 
-// get calls a legacy path with a query.
+// get calls a path of in_php with a query.
 func get(t *testing.T, s http.Handler, pathAndQuery string) string {
 	t.Helper()
 	return ask(t, s, http.MethodGet, pathAndQuery, "", "")
 }
 
-// post calls a path of the tasks protocol and decodes the answer.
+// post calls a path of the protocol create_task and decodes the answer.
 func post(t *testing.T, s *Service, path, body string) map[string]any {
 	t.Helper()
 	return decode(t, ask(t, s, http.MethodPost, path, "application/json", body))
@@ -115,7 +115,7 @@ func createBody(fields string) string {
 	return `{"clientKey":"k","task":{"websiteURL":"` + testPage + `","websiteKey":"` + testSitekey + `",` + fields + `}}`
 }
 
-// orderTask submits a task through the tasks protocol and returns the task id.
+// orderTask submits a task through the protocol create_task and returns the task id.
 func orderTask(t *testing.T, s *Service, body string) string {
 	t.Helper()
 	id, ok := post(t, s, "/createTask", body)["taskId"].(float64)

@@ -23,7 +23,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Flavour is the service whose legacy callbacks a Service sends: a GET, or a form.
+// Flavour is the service whose in_php callbacks a Service sends: a GET, or a form.
 type Flavour string
 
 // The flavours. The default is CaptchaAI.
@@ -133,7 +133,7 @@ var soldTask = regexp.MustCompile(`\d{10}`)
 // query is a call that was parsed but not executed yet.
 type query struct {
 	Call
-	pingback string                       // URL for the result of a submit in the legacy protocol; "" = none
+	pingback string                       // URL for the result of a submit in the protocol in_php; "" = none
 	refuse   func(code string) wire.Reply // returns the answer with an error code
 	sold     int64                        // number of the task that this call sold; 0 = none
 }
@@ -145,17 +145,17 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 	}
 	q := &query{Call: Call{Action: Other}, refuse: func(code string) wire.Reply { return wire.Form{}.Fail(code, "") }}
 	var order wire.Order
-	switch legacy := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"; {
-	case legacy && (r.Method == http.MethodPost || r.Method == http.MethodGet):
-		c := wire.ReadLegacy(sent)
+	switch inPHP := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"; {
+	case inPHP && (r.Method == http.MethodPost || r.Method == http.MethodGet):
+		c := wire.ReadInPHP(sent)
 		q.refuse = func(code string) wire.Reply { return c.Form.Fail(code, "") }
 		if order = c.Order; c.Action == Submit || c.Bad == "" {
 			q.Action, q.Task = c.Action, strings.Join(c.IDs, ",")
 		}
 		q.pingback = order.Pingback
-	case wire.IsTasksPath(r.URL.Path) && r.Method == http.MethodPost:
-		c := wire.ReadTasks(sent)
-		q.refuse = func(code string) wire.Reply { return wire.JSON(wire.TasksError(code, code)) }
+	case wire.IsCreateTaskPath(r.URL.Path) && r.Method == http.MethodPost:
+		c := wire.ReadCreateTask(sent)
+		q.refuse = func(code string) wire.Reply { return wire.JSON(wire.CreateTaskError(code, code)) }
 		q.Action, q.Task, order = c.Action, c.IDs[0], c.Order
 	}
 	if q.Action == Submit {

@@ -25,7 +25,7 @@ func TestThreadCap(t *testing.T) {
 		buy(t, s)
 		time.Sleep(time.Second)
 		buy(t, s)
-		testkit.Equal(t, "legacy", get(t, s, recaptchaQuery()), code)
+		testkit.Equal(t, "in_php", get(t, s, recaptchaQuery()), code)
 		v := post(t, s, "/createTask", createBody(`"type":"RecaptchaV2TaskProxyless"`))
 		testkit.Equal(t, "tasks", v["errorCode"], any(code))
 

@@ -33,7 +33,7 @@ const (
 	CodeImageKind = "ERROR_IMAGE_TYPE_NOT_SUPPORTED"
 )
 
-// The error codes that only the tasks protocol uses.
+// The error codes that only the protocol create_task uses.
 const (
 	CodeNoTask       = "ERROR_NO_SUCH_CAPCHA_ID" // the protocol's own spelling
 	CodeTaskAbsent   = "ERROR_TASK_ABSENT"
@@ -41,8 +41,8 @@ const (
 	CodeIPBlocked    = "ERROR_IP_BLOCKED"
 )
 
-// TasksCode translates an error code of the legacy protocol to the tasks protocol.
-func TasksCode(code string) string {
+// CreateTaskCode translates an error code of the protocol in_php to the protocol create_task.
+func CreateTaskCode(code string) string {
 	switch code {
 	case CodeNoKey:
 		return CodeUnknownKey
@@ -60,7 +60,7 @@ func TasksCode(code string) string {
 	return code
 }
 
-// errorIDs maps the error codes of the tasks protocol to their numbers (errorId).
+// errorIDs maps the error codes of the protocol create_task to their numbers (errorId).
 var errorIDs = map[string]int{
 	CodeUnknownKey: 1, CodeNoSlot: 2, CodeNoImage: 3, CodeTooBig: 4, CodeZeroBalance: 10, "ERROR_IP_NOT_ALLOWED": 11,
 	CodeUnsolvable: 12, "ERROR_BAD_DUPLICATES": 13, CodeNoMethod: 14, CodeImageKind: 15, CodeNoTask: 16, CodeIPBlocked: 21,
@@ -68,11 +68,11 @@ var errorIDs = map[string]int{
 	"ERROR_BAD_PROXY": 130,
 }
 
-// ErrorID returns the number (errorId) of an error code of the tasks protocol. It returns 1 for a
+// ErrorID returns the number (errorId) of an error code of the protocol create_task. It returns 1 for a
 // code without a number.
 func ErrorID(code string) int { return cmp.Or(errorIDs[code], 1) }
 
-// CodeOf returns the error code for a number (errorId) of the tasks protocol, or "" for an unknown
+// CodeOf returns the error code for a number (errorId) of the protocol create_task, or "" for an unknown
 // number.
 func CodeOf(errorID string) string {
 	for code, id := range errorIDs {

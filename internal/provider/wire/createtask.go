@@ -15,9 +15,9 @@ import (
 	"poold/internal/strictjson"
 )
 
-// tasksRequest is the body of every call. If a field has the wrong JSON type, the call is
+// createTaskRequest is the body of every call. If a field has the wrong JSON type, the call is
 // malformed.
-type tasksRequest struct {
+type createTaskRequest struct {
 	ClientKey    string          `json:"clientKey"`
 	CallbackURL  string          `json:"callbackUrl"`
 	LanguagePool string          `json:"languagePool"` // for pictures
@@ -25,8 +25,8 @@ type tasksRequest struct {
 	Task         json.RawMessage `json:"task"`
 }
 
-// tasksPaths maps the paths of the tasks protocol to calls without content.
-var tasksPaths = func() map[string]Call {
+// createTaskPaths maps the paths of the protocol create_task to calls without content.
+var createTaskPaths = func() map[string]Call {
 	paths := map[string]Call{
 		"/createTask": {Action: Submit}, "/getTaskResult": {Action: Poll}, "/getBalance": {Action: Balance},
 		"/reportCorrect": {Action: Report, Good: true}, "/reportIncorrect": {Action: Report},
@@ -52,21 +52,21 @@ func ReportPath(t captcha.Type, good bool) (path string, offered bool) {
 	return "/reportIncorrect" + word, word != ""
 }
 
-// TasksPaths lists the paths of the tasks protocol.
-func TasksPaths() []string { return slices.Sorted(maps.Keys(tasksPaths)) }
+// CreateTaskPaths lists the paths of the protocol create_task.
+func CreateTaskPaths() []string { return slices.Sorted(maps.Keys(createTaskPaths)) }
 
-// IsTasksPath reports whether a path belongs to the tasks protocol.
-func IsTasksPath(path string) bool {
-	_, known := tasksPaths[path]
+// IsCreateTaskPath reports whether a path belongs to the protocol create_task.
+func IsCreateTaskPath(path string) bool {
+	_, known := createTaskPaths[path]
 	return known
 }
 
-// ReadTasks parses a call of the tasks protocol. The body of the call is a JSON object. ReadTasks
+// ReadCreateTask parses a call of the protocol create_task. The body of the call is a JSON object. ReadCreateTask
 // ignores the Content-Type. For a malformed call, it sets Bad and returns the parts that it could
 // parse.
-func ReadTasks(r Request) Call {
-	c := tasksPaths[r.Path]
-	var body tasksRequest
+func ReadCreateTask(r Request) Call {
+	c := createTaskPaths[r.Path]
+	var body createTaskRequest
 	var members map[string]json.RawMessage
 	err := json.NewDecoder(bytes.NewReader(r.Body)).Decode(&body)
 	if err == nil {
@@ -89,7 +89,7 @@ func ReadTasks(r Request) Call {
 
 // order converts the body of createTask to an Order. If the task type requires a proxy and the task contains none, the
 // identity has no proxy.
-func (b *tasksRequest) order() Order {
+func (b *createTaskRequest) order() Order {
 	o := Order{Pingback: b.CallbackURL}
 	var members map[string]json.RawMessage
 	switch {
@@ -176,12 +176,12 @@ func flatten(path string, members map[string]json.RawMessage, texts, names map[s
 	}
 }
 
-// languagePools maps languages to the names of the worker pools in the tasks protocol.
+// languagePools maps languages to the names of the worker pools in the protocol create_task.
 var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
 
-// CreateTask returns the body of createTask for a service, without the key. The argument image is
+// CreateTaskBody returns the body of createTask for a service, without the key. The argument image is
 // nil except for pictures. The error names what the protocol cannot express, and quotes no secret.
-func CreateTask(id captcha.Identity, image []byte, pingback string, service string) (map[string]any, error) {
+func CreateTaskBody(id captcha.Identity, image []byte, pingback string, service string) (map[string]any, error) {
 	kind := captcha.Of(id.Type)
 	name := sentName(kind.CreateTask, service)
 	if err := checkExpressible(&id, name); err != nil {
@@ -273,8 +273,8 @@ func isNoRequest(name string, value json.RawMessage) bool {
 	return name == "cloudflareTaskType" && string(value) == `"token"`
 }
 
-// TasksAnswer is the body of every response of the tasks protocol, and of its callbacks.
-type TasksAnswer struct {
+// CreateTaskAnswer is the body of every response of the protocol create_task, and of its callbacks.
+type CreateTaskAnswer struct {
 	ErrorID          int      `json:"errorId"`
 	ErrorCode        string   `json:"errorCode,omitempty"`
 	ErrorDescription string   `json:"errorDescription,omitempty"`
@@ -303,12 +303,12 @@ func Solved(t captcha.Type, text string, values, extra map[string]string) any {
 	return values
 }
 
-// TasksError returns the response with an error code of either protocol. For CodeNotReady it
+// CreateTaskError returns the response with an error code of either protocol. For CodeNotReady it
 // returns a status instead of an error. The argument why is an explanation for people.
-func TasksError(code, why string) TasksAnswer {
+func CreateTaskError(code, why string) CreateTaskAnswer {
 	if code == CodeNotReady {
-		return TasksAnswer{Status: "processing"}
+		return CreateTaskAnswer{Status: "processing"}
 	}
-	code = TasksCode(code)
-	return TasksAnswer{ErrorID: ErrorID(code), ErrorCode: code, ErrorDescription: why}
+	code = CreateTaskCode(code)
+	return CreateTaskAnswer{ErrorID: ErrorID(code), ErrorCode: code, ErrorDescription: why}
 }

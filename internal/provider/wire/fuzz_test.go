@@ -28,7 +28,7 @@ func checkOrder(t *testing.T, o Order) {
 	}
 }
 
-func FuzzLegacy(f *testing.F) {
+func FuzzInPHP(f *testing.F) {
 	form := "application/x-www-form-urlencoded"
 	for _, seed := range []struct{ kind, query, body string }{
 		{"", "key=k&method=userrecaptcha&googlekey=g&pageurl=https://e.example/&version=v3&min_score=0.3&json=1", ""},
@@ -45,7 +45,7 @@ func FuzzLegacy(f *testing.F) {
 		if submits {
 			r.Path = "/in.php"
 		}
-		c := ReadLegacy(r)
+		c := ReadInPHP(r)
 		switch {
 		case submits != (c.Action == Submit), (c.Action == Poll || c.Action == Report) && len(c.IDs) == 0:
 			t.Errorf("%+v", c)
@@ -60,7 +60,7 @@ func FuzzLegacy(f *testing.F) {
 	})
 }
 
-func FuzzTasks(f *testing.F) {
+func FuzzCreateTask(f *testing.F) {
 	for _, body := range []string{
 		`{"clientKey":"k","task":{"type":"RecaptchaV3TaskProxyless","websiteURL":"https://e.example/","websiteKey":"g","minScore":0.3,"pageAction":"a"}}`,
 		`{"clientKey":"k","task":{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"g","proxyType":"http","proxyAddress":"h","proxyPort":1}}`,
@@ -72,7 +72,7 @@ func FuzzTasks(f *testing.F) {
 		f.Add("/getTaskResult", []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
-		c := ReadTasks(Request{Method: http.MethodPost, Path: path, Body: body})
+		c := ReadCreateTask(Request{Method: http.MethodPost, Path: path, Body: body})
 		if c.Action == Submit {
 			checkOrder(t, c.Order)
 		}

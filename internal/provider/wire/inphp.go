@@ -27,14 +27,14 @@ type fields struct {
 	file   []byte // content of the part "file" of a multipart form; nil = there is no such part
 }
 
-// ReadLegacy parses a call of in.php or res.php. The parameters may be in the query, a form, a
-// multipart form or a JSON object. For a malformed call, ReadLegacy sets Bad and returns the parts
+// ReadInPHP parses a call of in.php or res.php. The parameters may be in the query, a form, a
+// multipart form or a JSON object. For a malformed call, ReadInPHP sets Bad and returns the parts
 // that it could parse.
-func ReadLegacy(r Request) Call {
+func ReadInPHP(r Request) Call {
 	f, err := sentFields(r)
 	v := f.values
 	c := Call{Form: Form{JSON: v.Get("json") == "1", CORS: v.Get("header_acao") == "1"}, Key: v.Get("key")}
-	if err != nil || v.Has("clientKey") { // clientKey belongs to the tasks protocol
+	if err != nil || v.Has("clientKey") { // clientKey belongs to the protocol create_task
 		c.Bad = CodeBadParams
 	}
 	if r.Path == "/in.php" {
@@ -185,9 +185,9 @@ func (f fields) order() Order {
 	return o
 }
 
-// LegacyForm returns the form for a submission to a service's in.php, without the key. The argument
+// InPHPForm returns the form for a submission to a service's in.php, without the key. The argument
 // image is nil except for pictures. The error names what the protocol cannot express.
-func LegacyForm(id captcha.Identity, image []byte, service string) (url.Values, error) {
+func InPHPForm(id captcha.Identity, image []byte, service string) (url.Values, error) {
 	kind := captcha.Of(id.Type)
 	method := sentName(kind.InPHP, service)
 	if err := checkExpressible(&id, method); err != nil {
@@ -227,8 +227,8 @@ type Reply struct {
 	Body []byte
 }
 
-// LegacyAnswer is the JSON form of a response of the legacy protocol.
-type LegacyAnswer struct {
+// InPHPAnswer is the JSON form of a response of the protocol in_php.
+type InPHPAnswer struct {
 	Status    int    `json:"status"`
 	Request   any    `json:"request,omitempty"`
 	Useragent string `json:"useragent,omitempty"` // the spelling of 2captcha
@@ -255,14 +255,14 @@ func (f Form) Say(text string, v any) Reply {
 // Fail returns the response with an error code. The argument why is an explanation for people and
 // may be empty.
 func (f Form) Fail(code, why string) Reply {
-	return f.Say(code, LegacyAnswer{Request: code, ErrorText: why})
+	return f.Say(code, InPHPAnswer{Request: code, ErrorText: why})
 }
 
 // Bare returns a successful response. If it is plain text, it lacks the usual prefix "OK|".
-func (f Form) Bare(text string) Reply { return f.Say(text, LegacyAnswer{Status: 1, Request: text}) }
+func (f Form) Bare(text string) Reply { return f.Say(text, InPHPAnswer{Status: 1, Request: text}) }
 
 // Accept returns the response to an accepted submission, with the id of the task.
-func (f Form) Accept(id string) Reply { return f.Say("OK|"+id, LegacyAnswer{Status: 1, Request: id}) }
+func (f Form) Accept(id string) Reply { return f.Say("OK|"+id, InPHPAnswer{Status: 1, Request: id}) }
 
 // JSON returns the response with v as JSON. encoding/json must be able to marshal v.
 func JSON(v any) Reply { return Reply{JSONText, strictjson.Encode(v)} }

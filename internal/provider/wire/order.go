@@ -15,7 +15,7 @@ const (
 	Submit  Action = "submit"  // in.php, createTask
 	Poll    Action = "poll"    // get, get2, getTaskResult
 	Balance Action = "balance" // getbalance, getBalance
-	Report  Action = "report"  // reportgood, reportbad, and the paths of the tasks protocol
+	Report  Action = "report"  // reportgood, reportbad, and the paths of the protocol create_task
 	Threads Action = "threads" // threadsinfo
 	Other   Action = "other"   // all other calls, including calls of unknown paths
 )

@@ -36,7 +36,7 @@ func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 		"multipart": {Method: http.MethodPost, ContentType: `multipart/form-data; boundary=b`, Body: []byte(multi)},
 	} {
 		r.Path = "/in.php"
-		c := ReadLegacy(r)
+		c := ReadInPHP(r)
 		if c.Key != "k" || c.Order.Bad != "" || c.Order.Identity != want || c.Order.Undone != nil {
 			t.Errorf("%s: %+v", name, c)
 		}
@@ -47,7 +47,7 @@ func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 		`{"clientKey":"k","softId":54,"task":{"type":"RecaptchaV3TaskProxyless","isEnterprise":true,"websiteURL":"` + page +
 			`","websiteKey":"key","action":"login","pageAction":"login","minScore":0.3,"nocache":true}}`,
 	} {
-		c := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)})
+		c := ReadCreateTask(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)})
 		if c.Key != "k" || c.Order.Bad != "" || c.Order.Identity != want || c.Order.Undone != nil {
 			t.Errorf("%s: %+v", body, c)
 		}
@@ -67,7 +67,7 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		post(form, "", sound), post(form, sound, ""), post(object, "", "{"+plain+"}"),
 		post("multipart/form-data; boundary=b", "key=k&method=post", file+"--b--\r\n"),
 	} {
-		if c := ReadLegacy(r); c.Key != "k" || c.Order.Bad != "" {
+		if c := ReadInPHP(r); c.Key != "k" || c.Order.Bad != "" {
 			t.Fatalf("%+v", c)
 		}
 	}
@@ -85,7 +85,7 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		"two files":           post("multipart/form-data; boundary=b", "key=k&method=post", file+file+"--b--\r\n"),
 		"the other protocol":  post(object, "key=k", `{"clientKey":"k","task":{"type":"TurnstileTask"}}`),
 	} {
-		if c := ReadLegacy(r); c.Key != "k" || c.Bad+c.Order.Bad == "" {
+		if c := ReadInPHP(r); c.Key != "k" || c.Bad+c.Order.Bad == "" {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
@@ -114,23 +114,23 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 		{plain.Fail(CodeNotReady, ""), CodeNotReady},
 		{object.Fail(CodeNotReady, "w"), `{"status":0,"request":"CAPCHA_NOT_READY","error_text":"w"}`},
 		{plain.Bare("7"), "7"}, {object.Bare("7"), `{"status":1,"request":"7"}`},
-		{JSON(TasksError(CodeNotReady, "w")), `{"errorId":0,"status":"processing"}`},
-		{JSON(TasksError(CodeNoSlot, "w")), `{"errorId":2,"errorCode":"ERROR_NO_SLOT_AVAILABLE","errorDescription":"w"}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.Turnstile, "t", nil,
+		{JSON(CreateTaskError(CodeNotReady, "w")), `{"errorId":0,"status":"processing"}`},
+		{JSON(CreateTaskError(CodeNoSlot, "w")), `{"errorId":2,"errorCode":"ERROR_NO_SLOT_AVAILABLE","errorDescription":"w"}`},
+		{JSON(CreateTaskAnswer{Solution: Solved(captcha.Turnstile, "t", nil,
 			map[string]string{"userAgent": "a", "token": "no", "respKey": "r"})}),
 			`{"errorId":0,"solution":{"respKey":"r","token":"t","userAgent":"a"}}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.HCaptcha, "t", nil, nil)}),
+		{JSON(CreateTaskAnswer{Solution: Solved(captcha.HCaptcha, "t", nil, nil)}),
 			`{"errorId":0,"solution":{"gRecaptchaResponse":"t"}}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.Image, "t", nil, nil)}), `{"errorId":0,"solution":{"text":"t"}}`},
-		{JSON(TasksAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"},
+		{JSON(CreateTaskAnswer{Solution: Solved(captcha.Image, "t", nil, nil)}), `{"errorId":0,"solution":{"text":"t"}}`},
+		{JSON(CreateTaskAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"},
 			map[string]string{"userAgent": "a"})}), `{"errorId":0,"solution":{"userAgent":"a","validate":"v"}}`},
-		{JSON(TasksAnswer{Balance: new(float64)}), `{"errorId":0,"balance":0}`},
+		{JSON(CreateTaskAnswer{Balance: new(float64)}), `{"errorId":0,"balance":0}`},
 	} {
 		testkit.Equal(t, "a reply", string(row.got.Body), row.want)
 	}
 	if ErrorID("unheard of") != 1 || ErrorID(CodeNoImage) != 3 || ErrorID(CodeTooBig) != 4 ||
-		TasksCode(CodeUnknownTask) != CodeNoTask {
-		t.Error("the codes of the tasks protocol")
+		CreateTaskCode(CodeUnknownTask) != CodeNoTask {
+		t.Error("the codes of the protocol create_task")
 	}
 }
 
@@ -173,13 +173,13 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 				id.Picture.SHA256, bytes = hex.EncodeToString(sum[:]), image
 			}
 			for _, service := range []string{"captchaai", "2captcha", "generic"} {
-				form, err := LegacyForm(id, bytes, service)
+				form, err := InPHPForm(id, bytes, service)
 				testkit.NoError(t, err)
-				legacy := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
-				fields, err := CreateTask(id, bytes, "https://hook.example/", service)
+				inPHP := ReadInPHP(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
+				fields, err := CreateTaskBody(id, bytes, "https://hook.example/", service)
 				testkit.NoError(t, err)
-				tasks := ReadTasks(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}).Order
-				for protocol, o := range map[string]Order{"in_php": legacy, "create_task": tasks} {
+				tasks := ReadCreateTask(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}).Order
+				for protocol, o := range map[string]Order{"in_php": inPHP, "create_task": tasks} {
 					if o.Identity != id || o.Bad != "" || o.Undone != nil || string(o.Image) != string(bytes) {
 						t.Errorf("%s, %s: %+v, want %+v", service, protocol, o, id)
 					}
@@ -199,26 +199,26 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 		}
 	}
 	odd := captcha.Identity{Type: captcha.Turnstile, Sitekey: "s", Pageurl: page, Invisible: true}
-	_, err := LegacyForm(odd, nil, "generic")
-	_, errTask := CreateTask(odd, nil, "", "generic")
+	_, err := InPHPForm(odd, nil, "generic")
+	_, errTask := CreateTaskBody(odd, nil, "", "generic")
 	if err == nil || errTask == nil {
 		t.Error("a key of another type is left out without a word")
 	}
 }
 
 func TestFieldsOfPictures(t *testing.T) {
-	fields, err := CreateTask(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "ru"}}, nil, "",
+	fields, err := CreateTaskBody(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "ru"}}, nil, "",
 		"2captcha")
 	if err != nil || fields["languagePool"] != "rn" {
 		t.Errorf("the pool of Russian workers is %v, %v", fields["languagePool"], err)
 	}
 	// The form contains the largest picture and captchaai's alternative field names.
-	form, err := LegacyForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...),
+	form, err := InPHPForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...),
 		"captchaai")
 	testkit.NoError(t, err)
 	form.Set("minLen", "9")
 	form.Set("maxLen", "9")
-	o := ReadLegacy(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
+	o := ReadInPHP(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
 	if p := o.Identity.Picture; o.Bad != "" || p.MinLength != 9 || p.MaxLength != 9 || p.SHA256 == "" {
 		t.Errorf("%s: %+v", o.Bad, p)
 	}

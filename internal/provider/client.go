@@ -17,28 +17,12 @@ import (
 )
 
 const (
+	usualPoll  = 5 * time.Second  // pause between two polls, as most services recommend it
+	longWindow = 15 * time.Minute // for reports at 2captcha and its copies
 	callLimit  = 10 * time.Second // timeout of one call, from dialling to the last byte of the response
 	longCode   = 100              // maximum length of an unknown error code in logs and errors, in characters
 	maxThreads = 1 << 20          // highest number of threads that is accepted as valid
 )
-
-// Pace returns how long to wait from the submission of a task to its first poll, and between polls. The defaults
-// depend on the service, the protocol and the type of CAPTCHA. Services discourage polling more often.
-func Pace(p targets.Provider, t captcha.Type) (firstPoll, interval time.Duration) {
-	firstPoll, interval = captcha.Of(t).FirstPoll, 5*time.Second
-	switch {
-	case p.Protocol == targets.ProtocolSimulated: // solves quickly
-		firstPoll, interval = 2*time.Second, time.Second
-	case t == captcha.Image:
-	case p.Service == captchaAI:
-		firstPoll = 15 * time.Second
-	case p.Service != twoCaptcha && p.Protocol == targets.ProtocolCreateTask:
-		// The faster services use this protocol. Some of them ban clients that poll more often than
-		// every 2 s.
-		firstPoll, interval = 10*time.Second, 3*time.Second
-	}
-	return cmp.Or(p.FirstPoll, firstPoll), cmp.Or(p.PollInterval, interval)
-}
 
 // Client makes calls to one account at one solving service. All methods are safe for concurrent
 // use.
@@ -59,9 +43,30 @@ type protocol interface {
 	submit(r Request) (query, error)
 	// The method ask returns a call with another action. The task is "" if the action concerns the account.
 	ask(action, task string, t captcha.Type, good bool) (q query, offered bool)
+	// The method pace returns how long to wait before the first poll of a task, and between polls.
+	pace(t captcha.Type) (firstPoll, interval time.Duration)
+	// The method reportWindow returns how long after a solve the service accepts a report about its token.
+	reportWindow() time.Duration
 	// The method read parses the reply to a call. The error has the type malformedReply. The HTTP status of a reply that
 	// read finds unexpected is considered by the caller.
 	read(q query, reply []byte) (answer, error)
+}
+
+// protocolOf returns the protocol of a provider of a valid file.
+func protocolOf(p targets.Provider) protocol {
+	plain := inPHP{key: p.Key, profile: profile(p.Service)}
+	return map[targets.Protocol]protocol{
+		targets.ProtocolInPHP:      plain,
+		targets.ProtocolCreateTask: createTask{key: p.Key, profile: profile(p.Service)},
+		targets.ProtocolSimulated:  quick{plain},
+	}[p.Protocol]
+}
+
+// quick is the protocol of the simulated provider, which solves quickly.
+type quick struct{ inPHP }
+
+func (quick) pace(captcha.Type) (firstPoll, interval time.Duration) {
+	return 2 * time.Second, time.Second
 }
 
 // query is one call to the service, before it is sent.
@@ -91,15 +96,19 @@ type answer struct {
 // The action is submit, poll, threads, balance or report. The outcome is ok, not_ready, capacity, account,
 // parameters, task, transport or unknown. The function must not block.
 func New(p targets.Provider, transport http.RoundTripper, observe func(action, outcome string)) *Client {
-	c := &Client{cfg: p, observe: observe, profile: profile(p.Service), wire: transport, limit: callLimit}
-	c.protocol = inPHP{key: p.Key, profile: c.profile}
-	if p.Protocol == targets.ProtocolCreateTask {
-		c.protocol = createTask{key: p.Key, profile: c.profile}
-	}
+	c := &Client{cfg: p, observe: observe, profile: profile(p.Service), protocol: protocolOf(p), wire: transport,
+		limit: callLimit}
 	if transport == nil {
 		c.wire = newTransport()
 	}
 	return c
+}
+
+// Pace returns how long to wait from the submission of a task to its first poll, and between polls: as the file says, or
+// as the service recommends. Services discourage polling more often.
+func Pace(p targets.Provider, t captcha.Type) (firstPoll, interval time.Duration) {
+	firstPoll, interval = protocolOf(p).pace(t)
+	return cmp.Or(p.FirstPoll, firstPoll), cmp.Or(p.PollInterval, interval)
 }
 
 // Name returns the name in the file.

@@ -20,14 +20,14 @@ func TestPace(t *testing.T) {
 		kind     captcha.Type
 		want     string // first poll and interval
 	}{
-		{targets.Provider{Service: twoCaptcha}, captcha.RecaptchaV2, "15s 5s"},
+		{targets.Provider{Service: twoCaptcha, Protocol: targets.ProtocolInPHP}, captcha.RecaptchaV2, "15s 5s"},
 		{targets.Provider{Service: twoCaptcha, Protocol: targets.ProtocolCreateTask}, captcha.Turnstile, "5s 5s"},
-		{targets.Provider{Service: captchaAI}, captcha.Turnstile, "15s 5s"},
+		{targets.Provider{Service: captchaAI, Protocol: targets.ProtocolInPHP}, captcha.Turnstile, "15s 5s"},
 		{targets.Provider{Service: other, Protocol: targets.ProtocolCreateTask}, captcha.RecaptchaV2, "10s 3s"},
 		{targets.Provider{Service: other, Protocol: targets.ProtocolCreateTask}, captcha.Image, "5s 5s"},
 		{targets.Provider{Protocol: targets.ProtocolSimulated}, captcha.Image, "2s 1s"},
-		{targets.Provider{Service: captchaAI, FirstPoll: time.Second, PollInterval: time.Minute}, captcha.Turnstile,
-			"1s 1m0s"},
+		{targets.Provider{Service: captchaAI, Protocol: targets.ProtocolInPHP, FirstPoll: time.Second,
+			PollInterval: time.Minute}, captcha.Turnstile, "1s 1m0s"},
 	} {
 		first, interval := Pace(c.provider, c.kind)
 		testkit.Equal(t, fmt.Sprint(c), fmt.Sprint(first, interval), c.want)

@@ -18,24 +18,26 @@ func TestCannotBeAsked(t *testing.T) {
 		id.Proxy, id.ProxyType = proxy, "http"
 		return id
 	}
-	for _, row := range []struct {
+	type row struct {
 		api   targets.Protocol
 		id    captcha.Identity
 		image []byte
-	}{
-		{targets.ProtocolInPHP, captcha.Identity{Type: "rotate"}, nil},
-		{targets.ProtocolCreateTask, captcha.Identity{Type: "rotate"}, nil},
+	}
+	rows := []row{
 		{targets.ProtocolCreateTask, proxied("secret-user:secret-word@example.com"), nil},
 		{targets.ProtocolCreateTask, proxied("secret-user:secret-word@:80"), nil},
 		{targets.ProtocolCreateTask, proxied("secret-word:0"), nil},
 		{targets.ProtocolCreateTask, proxied("secret-word:70000"), nil},
-		{targets.ProtocolInPHP, captcha.Identity{Type: captcha.Image}, nil}, // the bytes of the picture are missing
-		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image}, nil},
 		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "de"}},
 			thePicture()},
 		{targets.ProtocolCreateTask, captcha.Identity{Type: captcha.Image, Proxy: "192.0.2.1:80", ProxyType: "http"},
 			thePicture()},
-	} {
+	}
+	for _, d := range dialects() {
+		rows = append(rows, row{d.api, captcha.Identity{Type: "rotate"}, nil},
+			row{d.api, captcha.Identity{Type: captcha.Image}, nil}) // the bytes of the picture are missing
+	}
+	for _, row := range rows {
 		c, _, w, _ := newScriptedClient(t, targets.Provider{Protocol: row.api})
 		_, err := c.Submit(context.Background(), Request{Identity: row.id, Image: row.image})
 		if e := faultOf(t, err); e.Class != Parameters || e.Code != NotAsked || e.Unknown || w.count() != 0 {

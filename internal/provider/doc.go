@@ -15,13 +15,12 @@
 // name in targets/set.go, and what differs at it in profiles.go and captcha.Kinds. A new type of CAPTCHA
 // is a row in captcha.Kinds. A new protocol needs
 //
-//   - a type with the interface protocol, and a case in New (client.go)
+//   - a type with the interface protocol, and a row in protocolOf (client.go)
 //   - if its calls are no POST, or have the key in a header: the query and exchange (transport.go), and the
 //     invariant about the key below
 //   - a constant in targets/set.go, its paths in the pattern of addresses that are no base address
 //     (targets/providers.go), and words in Provider.validate and check's tryProvider about calls that it lacks
-//   - rows in the tables dialects (hostile_test.go), which tests it with every hostile reply, of
-//     TestCannotBeAsked and of secret_test.go
+//   - a row in dialects (hostile_test.go): the tests of replies, secrets and fields try it
 //
 // # Protocols
 //

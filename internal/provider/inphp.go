@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/provider/wire"
@@ -48,6 +49,17 @@ func (l inPHP) ask(action, task string, _ captcha.Type, good bool) (query, bool)
 	}
 	return l.form("/res.php", fields), action != threads || l.profile == captchaAI
 }
+
+func (l inPHP) pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	if l.profile == captchaAI && t != captcha.Image {
+		return 15 * time.Second, usualPoll
+	}
+	return captcha.Of(t).FirstPoll, usualPoll
+}
+
+// reportWindow: 2captcha's client explains REPORT_NOT_RECORDED: 2captcha accepts a report within 15 minutes after the
+// solve. Other services with this protocol copy 2captcha.
+func (inPHP) reportWindow() time.Duration { return longWindow }
 
 // inPHPReply is a parsed reply of in.php or res.php, from JSON or from plain text. encoding/json
 // ignores the case of field names.

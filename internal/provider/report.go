@@ -6,29 +6,14 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/targets"
 )
 
 // ErrNoReport means that Report made no call. Either the service offers no call for such a report,
 // or the task id is unknown.
 var ErrNoReport = errors.New("provider: accepts no report of this kind")
 
-const (
-	// 2captcha's client explains REPORT_NOT_RECORDED: 2captcha accepts a report within 15 minutes
-	// after the solve. Other services with the protocol in_php copy 2captcha.
-	longWindow = 15 * time.Minute
-	// anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. The documentation of
-	// services that copied this protocol does not contradict it.
-	shortWindow = time.Minute
-)
-
 // ReportWindow returns how long after a solve the service accepts a report about its token.
-func (c *Client) ReportWindow() time.Duration {
-	if c.cfg.Protocol != targets.ProtocolCreateTask || c.profile == twoCaptcha {
-		return longWindow
-	}
-	return shortWindow
-}
+func (c *Client) ReportWindow() time.Duration { return c.protocol.reportWindow() }
 
 // Report reports to the service whether a site accepted the token of a task. A repeated report
 // succeeds. The error is ErrNoReport, an *Error, or the error of ctx. A refused report is a fault

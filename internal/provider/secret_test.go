@@ -27,9 +27,9 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 			}
 		}
 	}
-	for name, handler := range echoes() {
-		for _, api := range []targets.Protocol{targets.ProtocolInPHP, targets.ProtocolCreateTask} {
-			c, j := newServedClient(t, targets.Provider{Protocol: api, Balance: true},
+	for _, d := range dialects() {
+		for name, handler := range echoes(d.refused) {
+			c, j := newServedClient(t, targets.Provider{Protocol: d.api, Balance: true},
 				func(w http.ResponseWriter, r *http.Request) {
 					check("the request line", r.RequestURI)
 					check("a header", fmt.Sprint(r.Header))
@@ -62,35 +62,38 @@ const proxyCanary = "proxy-user:proxy-canary@192.0.2.1:8080"
 // jsonKey is the text of canary with JSON escapes.
 const jsonKey = `canary-KEY+/&=\"%41~0123456789abcdef`
 
-// echoes returns handlers that echo the key or the proxy in different ways.
-func echoes() map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{
-		"code":             answering(200, `{"status":0,"request":"ERROR_NO_KEY_`+jsonKey+`"}`),
-		"bare":             answering(200, `{"status":0,"request":"`+jsonKey+`"}`),
-		"proxy":            answering(200, `{"status":0,"request":"ERROR_X bad proxy `+proxyCanary+`"}`),
-		"proxy's word":     answering(200, `{"status":0,"request":"ERROR_X proxy-canary is no good"}`),
-		"hidden":           answering(200, `{"status":0,"request":"`+strings.ReplaceAll(jsonKey, "-", "-\u200b\u0000")+`"}`),
-		"plain":            answering(200, "ERROR_KEY "+canary),
-		"known":            answering(200, "ERROR_WRONG_USER_KEY: "+canary),
-		"pingback":         answering(200, "ERROR_X cannot reach "+pingback),
-		"pingback's path":  answering(200, "ERROR_X GET "+strings.TrimPrefix(pingback, "https://poold.example.com")),
-		"pingback in JSON": answering(200, `{"errorId":1,"errorCode":"no `+pingback+`"}`),
-		"link":             answering(200, "https://example.com/?key="+canary),
-		"html":             answering(200, "<html>"+canary),
-		"500":              answering(500, canary),
-		"429":              answering(429, canary),
-		"404":              answering(404, canary),
-		"wrong type":       answering(200, `{"status":{"`+jsonKey+`":1},"request":7}`),
-		"cut":              answering(200, `{"status":1,"request":"`+jsonKey),
+// echoes returns handlers that echo the key, the pingback or the proxy in different ways.
+func echoes(refused func(code string) string) map[string]http.HandlerFunc {
+	bodies := map[string]string{
+		"code":            refused("ERROR_NO_KEY_" + jsonKey),
+		"bare":            refused(jsonKey),
+		"proxy":           refused("ERROR_X bad proxy " + proxyCanary),
+		"proxy's word":    refused("ERROR_X proxy-canary is no good"),
+		"hidden":          refused(strings.ReplaceAll(jsonKey, "-", "-\u200b\u0000")),
+		"pingback":        refused("ERROR_X cannot reach " + pingback),
+		"pingback's path": refused("ERROR_X GET " + strings.TrimPrefix(pingback, "https://poold.example.com")),
+		"plain":           "ERROR_KEY " + canary,
+		"known":           "ERROR_WRONG_USER_KEY: " + canary,
+		"plain pingback":  "ERROR_X cannot reach " + pingback,
+		"link":            "https://example.com/?key=" + canary,
+		"html":            "<html>" + canary,
+		"wrong type":      `{"status":{"` + jsonKey + `":1},"request":7}`,
+		"cut":             `{"status":1,"request":"` + jsonKey,
+		"error number":    `{"errorId":"` + jsonKey + `"}`,
+		"balance":         `{"errorId":0,"balance":"` + jsonKey + `"}`,
+	}
+	all := map[string]http.HandlerFunc{
+		"500": answering(500, canary),
+		"429": answering(429, canary),
+		"404": answering(404, canary),
 		"redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/?key="+canary, http.StatusTemporaryRedirect)
 		},
-		"tasks proxy":   answering(200, `{"errorId":1,"errorCode":"ERROR_X bad proxy `+proxyCanary+`"}`),
-		"tasks proxy's": answering(200, `{"errorId":1,"errorCode":"ERROR_X proxy-canary is no good"}`),
-		"tasks code":    answering(200, `{"errorId":7,"errorCode":"`+jsonKey+`"}`),
-		"tasks error":   answering(200, `{"errorId":"`+jsonKey+`"}`),
-		"tasks balance": answering(200, `{"errorId":0,"balance":"`+jsonKey+`"}`),
 	}
+	for name, body := range bodies {
+		all[name] = answering(200, body)
+	}
+	return all
 }
 
 // makeEveryCall makes every call and passes each resulting text to the function check.

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/requests.txt")
 
-// For each type, a submit has the fields that testdata/requests.txt lists, in both protocols. The file also shows the
+// For each type, a submit has the fields that testdata/requests.txt lists, in each protocol. The file also shows the
 // differences between profiles.
 func TestFieldsOfEachType(t *testing.T) {
 	const page, site = "https://example.com/login", "a-sitekey"
@@ -65,11 +65,10 @@ func TestFieldsOfEachType(t *testing.T) {
 			r.Image = thePicture()
 		}
 		fmt.Fprintf(&text, "# %s, %s\n", row.profile, row.id.Type)
-		for _, protocol := range []targets.Protocol{targets.ProtocolInPHP, targets.ProtocolCreateTask} {
+		for _, d := range dialects() {
 			var got []received
-			c, _ := newServedClient(t, targets.Provider{Protocol: protocol, Service: row.profile},
-				recorder(t, &got, `{"status":1,"request":"0123","errorId":0,"taskId":"0123"}`))
-			if task, err := c.Submit(t.Context(), r); err != nil || task != "0123" || len(got) != 1 {
+			c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: row.profile}, recorder(t, &got, d.sold))
+			if task, err := c.Submit(t.Context(), r); err != nil || task != "5" || len(got) != 1 {
 				t.Fatalf("%+v: %q, %v after %d requests", row.id, task, err, len(got))
 			}
 			fmt.Fprintf(&text, "%s %s, %s\n\t%s\n", got[0].method, got[0].uri, got[0].kind, short.Replace(got[0].body))
@@ -86,10 +85,10 @@ func TestFieldsOfEachType(t *testing.T) {
 // After a submit, neither the client nor its open connection refers to the picture in any form.
 func TestAPictureIsNotKept(t *testing.T) {
 	const size = 8 << 20
-	for _, api := range []targets.Protocol{targets.ProtocolInPHP, targets.ProtocolCreateTask} {
-		c, _ := newServedClient(t, targets.Provider{Protocol: api}, func(w http.ResponseWriter, r *http.Request) {
+	for _, d := range dialects() {
+		c, _ := newServedClient(t, targets.Provider{Protocol: d.api}, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
-			_, _ = io.WriteString(w, `{"status":1,"request":"5","errorId":0,"taskId":5}`)
+			_, _ = io.WriteString(w, d.sold)
 		})
 		held := func() uint64 {
 			runtime.GC()
@@ -103,6 +102,6 @@ func TestAPictureIsNotKept(t *testing.T) {
 		_, err := c.Submit(t.Context(), r)
 		testkit.NoError(t, err)
 		r.Image = nil
-		testkit.AtMost(t, string(api)+": bytes held after the submit of a picture", held(), before+size/2)
+		testkit.AtMost(t, string(d.api)+": bytes held after the submit of a picture", held(), before+size/2)
 	}
 }

@@ -192,7 +192,7 @@ func (d *daemon) noteGone(ctx context.Context, r replicas.Replica) {
 		}
 	}
 	d.status.Gone(r.String())
-	d.noteReplica(events.ReplicaGone, r, "gone", status.GoneText[1:]+"; start it again if it should run")
+	d.noteReplica(events.ReplicaGone, r, "gone", status.GoneText[1:])
 }
 
 // noteStart adds an event: this replica started, perhaps after another one was gone.

@@ -111,5 +111,6 @@ func (s State) Notice(provider string, none bool) string {
 	if none {
 		consequence = "no provider takes orders now, and nothing is bought"
 	}
-	return s.Sentence(provider) + ": " + consequence + "; " + cmp.Or(s.Remedy, "poold tries it again by itself")
+	return s.Sentence(provider) + ": " + consequence + "; " + cmp.Or(s.Remedy,
+		"poold tries it again when an order needs it, and at once after `poold probe "+provider+"`")
 }

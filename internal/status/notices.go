@@ -48,7 +48,7 @@ type gone struct {
 }
 
 // GoneText says what a replica that is gone means.
-const GoneText = " sends no beats: the other replicas do its work"
+const GoneText = " sends no beats: the other replicas do its work; start it again if it should run"
 
 // CauseOf determines the cause from the refill status and the counts of a target. The argument
 // outageReason explains why all providers are down; "" = a provider is up. A pause has the highest
@@ -116,7 +116,7 @@ func ProblemsFirst(list []Target) []Target {
 func (d *Document) announce(providers []purchase.Status, health redisdb.Health, gone *gone, at time.Time) {
 	d.at = at
 	alarm := func(since time.Time, cause, consequence, action string) {
-		d.shared.alarms = append(d.shared.alarms, banner(since, at, cause+": "+consequence, action))
+		d.shared.alarms = append(d.shared.alarms, banner(since, at, cause+": "+consequence+"; "+action))
 	}
 	note := func(text string) { d.shared.notices = append(d.shared.notices, text) }
 	switch r := d.Redis; {
@@ -134,19 +134,14 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
 	}
 	_, _, all := outage(providers)
-	others := "the other providers get its orders"
-	if !slices.ContainsFunc(providers, func(p purchase.Status) bool { return p.State.Kind == provider.StateOK }) {
-		others = "no other provider takes orders now"
-	}
+	none := !slices.ContainsFunc(providers, func(p purchase.Status) bool { return p.State.Kind == provider.StateOK })
 	for _, p := range providers {
-		if s := p.State; !s.Kind.Usable() {
-			cause := p.State.Sentence(p.Name)
-			action := cmp.Or(s.Remedy, "poold tries it again when an order needs it, and at once after `poold probe "+p.Name+"`")
-			if all {
-				alarm(s.Since, cause, "nothing is bought", action)
-			} else {
-				note(banner(s.Since, at, cause+": "+others, action))
-			}
+		switch text := banner(p.State.Since, at, p.State.Notice(p.Name, none)); {
+		case p.State.Kind.Usable():
+		case all:
+			d.shared.alarms = append(d.shared.alarms, text)
+		default:
+			note(text)
 		}
 		if b := p.State.Balance; b != nil && *b < BalanceLow && p.State.Kind.Usable() {
 			note(fmt.Sprintf("The balance at provider %s is low: %s; top up the account", p.Name,
@@ -168,11 +163,11 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	d.shared.notices = append(d.shared.notices, health.Notices...)
 	started := func(r Replica) bool { return r.StartedAt > stamp(gone.at) }
 	if gone != nil && at.Sub(gone.at) < goneFor && !slices.ContainsFunc(d.Replicas, started) {
-		note(banner(gone.at, at, "replica "+gone.replica+GoneText, "start it again if it should run"))
+		note(banner(gone.at, at, "replica "+gone.replica+GoneText))
 	}
 	if h := d.History; h != nil && !h.OK && d.Redis.OK {
 		note(banner(h.since, at, "the history cannot be written ("+h.Reason+
-			"): Redis keeps its rows meanwhile, up to a limit", "repair the store of the history"))
+			"): Redis keeps its rows meanwhile, up to a limit; repair the store of the history"))
 	}
 	if h := d.History; h != nil && h.Dropped > 0 {
 		note(fmt.Sprintf("The history is incomplete: rows that the store refused since the start of this replica: %d; the log has the causes", h.Dropped))
@@ -206,7 +201,7 @@ func (d *Document) announceTargets() {
 		if t.State == refill.Refused {
 			action = "check its sitekey and pageurl on the site, and correct the file"
 		}
-		d.Alarms = append(d.Alarms, banner(since, d.at, text, action))
+		d.Alarms = append(d.Alarms, banner(since, d.at, text+"; "+action))
 	}
 	for _, u := range d.Budgets {
 		if key, is := strings.CutPrefix(u.Scope, pool.ScopeKey); is && u.Used >= u.Limit {
@@ -221,10 +216,8 @@ func (d *Document) announceTargets() {
 	}
 }
 
-// banner returns one line about a fault, with its beginning, cause and consequence, and remedy. The zero time is an
-// unknown beginning; `at` is the time of the document.
-func banner(since, at time.Time, cause, action string) string {
-	text := cause + "; " + action
+// banner returns a text about a fault with its beginning; the zero time = unknown. `at` is the time of the document.
+func banner(since, at time.Time, text string) string {
 	if since.IsZero() {
 		return strings.ToUpper(text[:1]) + text[1:]
 	}

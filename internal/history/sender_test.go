@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -175,8 +176,10 @@ var ends = []pool.How{pool.Solved, pool.Failed, pool.Refused, pool.Lost}
 func TestRowsOfOrders(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 	p := subject(1, "ORDER")
-	p.Task, p.Placed, p.Submitted, p.Solved, p.EndedBy, p.Polls = "7", at.Add(-9*time.Second), at.Add(-8*time.Second),
-		at.Add(-time.Second), "poll", 2
+	p.Choice, p.Task, p.EndedBy, p.Polls = "ordered", "7", "poll", 2
+	p.Placed, p.Submitted, p.Solved = at.Add(-9*time.Second), at.Add(-8*time.Second), at.Add(-time.Second)
+	filled := map[string]bool{}
+	defer checkFilled[history.Order](t, filled)
 	for _, c := range []struct {
 		kind   string
 		change func(p *purchase.Purchase)
@@ -204,6 +207,7 @@ func TestRowsOfOrders(t *testing.T) {
 		list, err := history.Decode[history.Order](history.Page{Rows: [][]byte{row.Text}})
 		testkit.NoError(t, err)
 		o := list[0]
+		noteFilled(filled, o)
 		got := fmt.Sprintf("%s %s %s %v %d", o.Status, o.Outcome, o.Code, !o.SolvedAt.IsZero(), o.Price)
 		if got != c.want || o.ID != "ORDER" || o.Target != p.Target || !o.PlacedAt.Equal(p.Placed) || o.EndedBy != "poll" ||
 			o.Polls != 2 {
@@ -215,9 +219,26 @@ func TestRowsOfOrders(t *testing.T) {
 	}
 }
 
+// noteFilled notes the fields of a row that have a value.
+func noteFilled(filled map[string]bool, row any) {
+	for field, value := range reflect.ValueOf(row).Fields() {
+		filled[field.Name] = filled[field.Name] || !value.IsZero()
+	}
+}
+
+// checkFilled fails for each column that no row filled: its way from the order to the row may have a gap.
+func checkFilled[R history.Order | history.Handout](t *testing.T, filled map[string]bool) {
+	for field := range reflect.TypeFor[R]().Fields() {
+		if !filled[field.Name] {
+			t.Errorf("no row fills %s: fill its source in this test, and carry it to the row", field.Name)
+		}
+	}
+}
+
 // Tokens that keys take, miss, return and report are rows. The pool's tables and the audit of httpapi show their origin.
 func TestRowsOfHandouts(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+	at, filled := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), map[string]bool{}
+	defer checkFilled[history.Handout](t, filled)
 	for _, c := range []struct {
 		kind string
 		buys bool
@@ -240,6 +261,7 @@ func TestRowsOfHandouts(t *testing.T) {
 		list, err := history.Decode[history.Handout](history.Page{Rows: [][]byte{row.Text}})
 		testkit.NoError(t, err)
 		h := list[0]
+		noteFilled(filled, h)
 		if got := fmt.Sprintf("%s %s %d", h.Action, h.Source, h.Price); got != c.want || h.ID != "17-1" || !h.At.Equal(at) ||
 			h.Key != "ci" || h.Target != "login" || h.Order != "ORDER" || h.Image != ask.Image {
 			t.Errorf("%s: %+v, want %s", c.kind, h, c.want)

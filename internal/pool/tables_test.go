@@ -33,7 +33,7 @@ type row struct {
 }
 
 // In testdata a row begins with # and its name. Then come the keys: "  " unchanged, "- " as they were, "+ " as they are;
-// "! " a message that was published, and "= " the result. Times are relative: now+N, now-N.
+// "! " a message that was published, and "= " the result without its zero fields (-1ms, too: none). Times are relative: now+N, now-N.
 //
 // TestTables runs each step on a known state, and compares its result and the whole state that it leaves with
 // testdata/NAME.txt.
@@ -140,13 +140,23 @@ func play(t *testing.T, r row) string {
 	for _, message := range heard {
 		fmt.Fprintf(&b, "! %s\n", message)
 	}
-	fmt.Fprintf(&b, "= %s\n", toNow(fmt.Sprint(result), now))
+	fmt.Fprintf(&b, "= %s\n", toNow(brief(fmt.Sprint(result)), now))
 	return b.String()
 }
 
+// brief leaves out the zero fields, and -1ms for none, of structs that were formatted with %+v.
+func brief(text string) string {
+	for shorter := zeroField.ReplaceAllString(text, "$1"); shorter != text; shorter = zeroField.ReplaceAllString(text, "$1") {
+		text = shorter
+	}
+	return strings.ReplaceAll(text, " }", "}")
+}
+
 var (
-	relative = regexp.MustCompile(`now([+-]\d+)`)
-	absolute = regexp.MustCompile(`\b\d{13}(\d{3})?\b`)
+	zero      = `\b[A-Z]\w+:(?:0|0s|-1ms|\[\]|\{\}|0001-01-01 00:00:00 \+0000 UTC|)`
+	zeroField = regexp.MustCompile(zero + " | ?" + zero + "(})")
+	relative  = regexp.MustCompile(`now([+-]\d+)`)
+	absolute  = regexp.MustCompile(`\b\d{13}(\d{3})?\b`)
 )
 
 func fromNow(word string, now time.Time) string {

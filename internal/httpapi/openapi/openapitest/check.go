@@ -185,7 +185,7 @@ func (d *Description) checkJSON(media node, body []byte) error {
 		err = d.validate(media, value)
 	}
 	if err != nil {
-		return fmt.Errorf("%w in %.1000s", err, body)
+		return fmt.Errorf("%w (false schema: openapi.yaml lacks the member) in %.1000s", err, body)
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func storeFaults(t *testing.T) *watched {
 
 	database.Up(t)
 	w.call(http.StatusNoContent, "DELETE", "/pool/other/tokens", "")
-	w.calm("poold_history_up 1", `poold_tokens_discarded_total{target="other"} >0`, "poold_redis_data_lost 0")
+	w.calm("poold_history_up 1", `poold_tokens_flushed_total{target="other"} >0`, "poold_redis_data_lost 0")
 	redistest.Do(t, redis, "FLUSHALL")
 	w.fault("Redis loses its data", []string{"PooldRedisLostData"}, "poold_redis_data_lost 1", tokensOf+"2")
 

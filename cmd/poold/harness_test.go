@@ -142,13 +142,13 @@ func (p *process) balance() int {
 		outcome := func(of string) float64 { return with("poold_token_requests_total", `outcome="`+of+`"`) }
 		underWay := with("poold_orders_in_flight", `state="bought"`) + with("poold_orders_in_flight", `state="unknown"`)
 		sum := outcome("hit") + outcome("waited") - m["poold_tokens_returned_total"] + m["poold_tokens_expired_total"] +
-			m["poold_orders_failed_total"] + m["poold_orders_lost_total"] + m["poold_tokens_discarded_total"] +
+			m["poold_orders_failed_total"] + m["poold_orders_lost_total"] + m["poold_tokens_flushed_total"] +
 			m["poold_pool_tokens"] + underWay
 		total, isRead := m["poold_bought_total"] // a busy Redis may not have answered yet
 		bought = total
-		books = fmt.Sprintf("bought %v, accounted for %v: hit %v waited %v returned %v expired %v failed %v lost %v discarded %v fresh %v under way %v",
+		books = fmt.Sprintf("bought %v, accounted for %v: hit %v waited %v returned %v expired %v failed %v lost %v flushed %v fresh %v under way %v",
 			bought, sum, outcome("hit"), outcome("waited"), m["poold_tokens_returned_total"], m["poold_tokens_expired_total"],
-			m["poold_orders_failed_total"], m["poold_orders_lost_total"], m["poold_tokens_discarded_total"],
+			m["poold_orders_failed_total"], m["poold_orders_lost_total"], m["poold_tokens_flushed_total"],
 			m["poold_pool_tokens"], underWay)
 		return isRead && sum == bought
 	})
@@ -168,7 +168,7 @@ type targetStatus struct {
 	Depth, Want, Fresh, Waiting                     int
 	InFlight                                        int `json:"in_flight"`
 	Requests, Hits, Waited, Misses, Solved, Expired int64
-	Failed, Returned, Lost, Bought, Discarded       int64
+	Failed, Returned, Lost, Bought, Flushed         int64
 	Unknown                                         int
 	HitRate                                         float64 `json:"hit_rate"`
 	Credit                                          float64

@@ -76,7 +76,7 @@ func (s *Server) flush(c *Context) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("The ready tokens of target %s were discarded: %d.", c.Target.Name, dropped)
+	text := fmt.Sprintf("The ready tokens of target %s were flushed: %d.", c.Target.Name, dropped)
 	return s.finishChange(c, events.TargetFlushed, text, "tokens flushed", slog.Int("tokens", dropped))
 }
 

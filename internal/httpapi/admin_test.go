@@ -82,7 +82,7 @@ func TestFlushDropsTokensAtOnce(t *testing.T) {
 	if a := d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)); a.status != 204 || a.body != "" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if s := state(); !strings.Contains(s, `"fresh":0`) || !strings.Contains(s, `"discarded":4`) {
+	if s := state(); !strings.Contains(s, `"fresh":0`) || !strings.Contains(s, `"flushed":4`) {
 		t.Errorf("right after: %s", s)
 	}
 	lost := `"level":"INFO","msg":"tokens flushed","target":"staging-login","key":"all","tokens":4`

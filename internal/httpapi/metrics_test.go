@@ -34,7 +34,7 @@ func fillMetrics(t *testing.T, d *daemon) {
 	d.provider.State.Balance = &balance
 	set.Budget.PerDay, set.Solve = 20000, &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerDay: 300}}
 	d.config.set.Store(&set)
-	d.stock.redis.HSet(key("stats", d.target("checkout")), "returned", "3", "discarded", "6")
+	d.stock.redis.HSet(key("stats", d.target("checkout")), "returned", "3", "flushed", "6")
 	for range 3 {
 		d.Metrics.Provider("solver")("submit", "ok")
 	}

@@ -147,5 +147,5 @@ func TestFormsOfThePage(t *testing.T) {
 		"Origin: https://evil.example")
 	testkit.Equal(t, "a form of another site", a.status, 403)
 	d.ask(t, "GET", "/status?done=flush", asBrowser, basic(keyAll)).check(t, "the result", 200,
-		"The ready tokens were discarded.")
+		"The ready tokens were flushed.")
 }

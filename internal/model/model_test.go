@@ -285,7 +285,7 @@ func (m *model) check() {
 		fresh, open := m.plain.LLen(ctx, "{m}:tokens:"+string(to.id)).Val(),
 			m.plain.ZCard(ctx, "{m}:inflight:"+string(to.id)).Val()
 		handed := f["hits"] + f["waited"] - f["returned"]
-		if sum := handed + f["expired"] + f["failed"] + f["lost"] + f["discarded"] + fresh + open; sum != f["bought"] {
+		if sum := handed + f["expired"] + f["failed"] + f["lost"] + f["flushed"] + fresh + open; sum != f["bought"] {
 			m.Errorf("%s: bought %d, accounted for %d: %v, fresh %d, in flight %d", to.id, f["bought"], sum, f, fresh, open)
 		}
 		if f["bought"] == 0 || handed == 0 {

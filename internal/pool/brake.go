@@ -61,12 +61,12 @@ return {was}
 var flush = newScript("flush", `
 -- KEYS 1 tokens:ID 2 stats:ID 3 due
 -- ARGV 1 id
--- Reply {number of discarded tokens}
+-- Reply {number of flushed tokens}
 local stock = redis.call('LRANGE', KEYS[1], 0, -1)
 for _, element in ipairs(stock) do redis.call('DEL', '@token:' .. string.match(element, '|(.*)$')) end
 if #stock == 0 then return {0} end
 redis.call('DEL', KEYS[1])
-count(ARGV[1], 'discarded', #stock)
+count(ARGV[1], 'flushed', #stock)
 soon(ARGV[1])
 return {#stock}
 `)

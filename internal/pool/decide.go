@@ -133,13 +133,13 @@ type Counts struct {
 
 // Counters count events of an identity over all replicas, since it was first seen. At any time
 //
-//	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Discarded + Counts.Fresh + Counts.Bought
+//	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Flushed + Counts.Fresh + Counts.Bought
 type Counters struct {
-	Hits, Waited, Missed, Left, Replays, Returned             int64
-	RefusedRequests                                           int64 // requests that Admit refused
-	Bought, Solved, Expired, Discarded, Failed, Lost, Refused int64
-	Accepted, Rejected                                        int64
-	Spent                                                     int64 // billionths of the currency
+	Hits, Waited, Missed, Left, Replays, Returned           int64
+	RefusedRequests                                         int64 // requests that Admit refused
+	Bought, Solved, Expired, Flushed, Failed, Lost, Refused int64
+	Accepted, Rejected                                      int64
+	Spent                                                   int64 // billionths of the currency
 }
 
 // Requests counts the finished requests and those that wait.

@@ -280,7 +280,7 @@ func (f fields) counters() Counters {
 	return Counters{
 		Hits: f.int("hits"), Waited: f.int("waited"), Missed: f.int("missed"), RefusedRequests: f.int("refused_requests"),
 		Left: f.int("left"), Replays: f.int("replays"), Returned: f.int("returned"), Bought: f.int("bought"),
-		Solved: f.int("solved"), Expired: f.int("expired"), Discarded: f.int("discarded"), Failed: f.int("failed"),
+		Solved: f.int("solved"), Expired: f.int("expired"), Flushed: f.int("flushed"), Failed: f.int("failed"),
 		Lost: f.int("lost"), Refused: f.int("refused"), Accepted: f.int("accepted"), Rejected: f.int("rejected"),
 		Spent: f.int("spent"),
 	}

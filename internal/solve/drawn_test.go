@@ -319,7 +319,7 @@ func (s *drawnStory) check() {
 	testkit.NoError(s.t, err)
 	stock := totals.Guests
 	f, sold := stock.Counters, len(s.tasks)
-	out := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Discarded
+	out := f.Hits + f.Waited - f.Returned + f.Expired + f.Failed + f.Lost + f.Flushed
 	// A lost order may or may not have been sold.
 	if int(f.Bought) < sold || int(f.Bought-f.Lost) > sold || out+int64(stock.Fresh) != f.Bought ||
 		stock.Orders+stock.Waiting != 0 {

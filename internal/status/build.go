@@ -501,7 +501,7 @@ func budgetOf(limits pool.Budget, s pool.Spending) Budget {
 // countersOf converts counters, given the number of callers that wait now.
 func countersOf(f *pool.Counters, waiting int) Counters {
 	c := Counters{
-		Counts: countsOf(f), Expired: f.Expired, Discarded: f.Discarded, Failed: f.Failed, Lost: f.Lost, Returned: f.Returned,
+		Counts: countsOf(f), Expired: f.Expired, Flushed: f.Flushed, Failed: f.Failed, Lost: f.Lost, Returned: f.Returned,
 		Accepted: f.Accepted, Rejected: f.Rejected,
 	}
 	c.Requests += int64(waiting)

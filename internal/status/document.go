@@ -397,16 +397,16 @@ type TargetDay struct {
 
 // Counters contains the counts of an identity since it was first seen, over all replicas. At any time
 //
-//	bought = hits + waited - returned + expired + failed + lost + discarded + fresh + bought_in_flight
+//	bought = hits + waited - returned + expired + failed + lost + flushed + fresh + bought_in_flight
 type Counters struct {
 	Counts
-	Expired   int64 `json:"expired"`   // landed tokens that expired unused
-	Discarded int64 `json:"discarded"` // tokens that were flushed
-	Failed    int64 `json:"failed"`    // bought orders that ended without a token
-	Lost      int64 `json:"lost"`      // bought orders whose deadline passed before their outcome was known
-	Returned  int64 `json:"returned"`  // tokens put back after their callers hung up
-	Accepted  int64 `json:"accepted"`  // reports that a token was accepted
-	Rejected  int64 `json:"rejected"`  // reports that a token was rejected
+	Expired  int64 `json:"expired"`  // landed tokens that expired unused
+	Flushed  int64 `json:"flushed"`  // tokens that were flushed
+	Failed   int64 `json:"failed"`   // bought orders that ended without a token
+	Lost     int64 `json:"lost"`     // bought orders whose deadline passed before their outcome was known
+	Returned int64 `json:"returned"` // tokens put back after their callers hung up
+	Accepted int64 `json:"accepted"` // reports that a token was accepted
+	Rejected int64 `json:"rejected"` // reports that a token was rejected
 }
 
 // ProviderType compares a provider with the others for one type of CAPTCHA. All replicas have the same

@@ -36,7 +36,7 @@ func busySources() Sources {
 		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
 		Counters: pool.Counters{
 			Hits: 20, Waited: 60, Missed: 6, Left: 2, RefusedRequests: 1, Replays: 11, Bought: 100, Solved: 84, Expired: 3,
-			Failed: 9, Lost: 1, Returned: 2, Discarded: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001,
+			Failed: 9, Lost: 1, Returned: 2, Flushed: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001,
 		},
 	}
 	stock.totals.Savings = []pool.SavingsDay{
@@ -58,7 +58,7 @@ func busySources() Sources {
 			Brake:    pool.Brake{Failures: 5}, Outliving: 1,
 			Counters: pool.Counters{
 				Hits: 97, Waited: 2, Missed: 1, Left: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
-				Returned: 3, Discarded: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499,
+				Returned: 3, Flushed: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499,
 			},
 		},
 		SpentHour: 8, SpentDay: 77,

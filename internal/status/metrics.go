@@ -140,7 +140,7 @@ func (m metrics) stock(fresh, orders, bought, unknown int, f *pool.Counters) {
 	m.show("bought_total", "Orders that a provider accepted or may have accepted.", float64(f.Bought))
 	m.rare("solved_total", "Tokens that landed.", f.Solved)
 	m.show("tokens_expired_total", "Tokens that expired unused, or had expired when they landed.", float64(f.Expired))
-	m.rare("tokens_discarded_total", "Ready tokens that were flushed.", f.Discarded)
+	m.rare("tokens_flushed_total", "Ready tokens that were flushed.", f.Flushed)
 	m.show("orders_failed_total", "Bought orders that ended without a token.", float64(f.Failed))
 	m.show("orders_lost_total", "Bought orders whose end is unknown.", float64(f.Lost))
 	const reports = "Reports of callers on their tokens, by outcome: accepted, rejected."

@@ -123,7 +123,7 @@ type Action struct{ Label, Method, path, Done string }
 var Actions = map[string]Action{
 	"pause":  {"Pause", "POST", "/pool/%s/pause", "Buying was paused."},
 	"resume": {"Resume", "POST", "/pool/%s/resume", "Buying was resumed; the next order is placed at once."},
-	"flush":  {"Flush", "DELETE", "/pool/%s/tokens", "The ready tokens were discarded."},
+	"flush":  {"Flush", "DELETE", "/pool/%s/tokens", "The ready tokens were flushed."},
 	"probe":  {"Probe", "POST", "/providers/%s/probe", "The provider was probed; its state is below."},
 	"reload": {"Reload configuration", "POST", "/-/reload%.0s", "The configuration file was read again."},
 }

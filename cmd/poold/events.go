@@ -26,7 +26,7 @@ const watchEvery = 15 * time.Second
 // openEvents opens the list of events. It must be called before the parts that add events.
 func (d *daemon) openEvents() {
 	d.events = events.NewLog(d.redis, d.log)
-	d.file.Report = func(o reload.Outcome) {
+	d.file.Report = func(o reload.Attempt) {
 		e := reloadEvent(o)
 		if o.Err != nil {
 			e.Text = "Replica " + d.replica.String() + ": " + e.Text
@@ -209,7 +209,7 @@ func (d *daemon) noteStart(ctx context.Context) {
 }
 
 // reloadEvent returns the event that reports a reload of the configuration file.
-func reloadEvent(o reload.Outcome) events.Event {
+func reloadEvent(o reload.Attempt) events.Event {
 	e := events.Event{Kind: events.ReloadApplied, Actor: o.By, Topic: "file", State: o.From + " " + o.To}
 	if o.Err != nil {
 		problems, more, _ := strings.Cut(o.Err.Error(), "\n")

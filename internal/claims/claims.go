@@ -159,23 +159,23 @@ func (c *Claims) step(ctx context.Context, key captcha.ID, wake bool, change fun
 
 // value is the stored claim. Times are Unix ms on the store's clock.
 type value struct {
-	Solve   string  `json:"solve"`
-	Sitekey string  `json:"sitekey,omitempty"`
-	Pageurl string  `json:"pageurl,omitempty"`
-	Call    string  `json:"call"` // names the call of Enter that made the last holder
-	Fence   int64   `json:"fence"`
-	Began   int64   `json:"began"`
-	Stops   int64   `json:"stops"` // when the solve is over in any case
-	Lease   int64   `json:"lease"` // when another replica may take over
-	Ended   bool    `json:"ended"`
-	Token   outcome `json:"token,omitzero"`
-	Failure outcome `json:"failure,omitzero"` // stays beside the next solve, for callers of the failed one
+	Solve   string `json:"solve"`
+	Sitekey string `json:"sitekey,omitempty"`
+	Pageurl string `json:"pageurl,omitempty"`
+	Call    string `json:"call"` // names the call of Enter that made the last holder
+	Fence   int64  `json:"fence"`
+	Began   int64  `json:"began"`
+	Stops   int64  `json:"stops"` // when the solve is over in any case
+	Lease   int64  `json:"lease"` // when another replica may take over
+	Ended   bool   `json:"ended"`
+	Token   ending `json:"token,omitzero"`
+	Failure ending `json:"failure,omitzero"` // stays beside the next solve, for callers of the failed one
 
 	now, next int64 // the time, and the version of the value if it changes
 }
 
-// outcome is a token or a failure, and until when it is shared.
-type outcome struct {
+// ending is a token or a failure, and until when it is shared.
+type ending struct {
 	Solve string `json:"solve"`
 	Value []byte `json:"value"`
 	Ends  int64  `json:"ends"`
@@ -245,7 +245,7 @@ func (v *value) end(fence int64, e End) (ok, changed bool) {
 	if v.Fence != fence || v.rest() == 0 {
 		return v.Fence == fence && v.Ended && to.Solve == v.Solve && bytes.Equal(to.Value, e.Value), false
 	}
-	v.Ended, *to = true, outcome{v.Solve, e.Value, v.after(lasts)}
+	v.Ended, *to = true, ending{v.Solve, e.Value, v.after(lasts)}
 	return true, true
 }
 

@@ -26,7 +26,7 @@ type File struct {
 	// return the new Set.
 	Apply func(ctx context.Context, s *targets.Set)
 	// Report is called after each attempt that changed the Set or the Status. It must not block.
-	Report func(Outcome)
+	Report func(Attempt)
 
 	path   string
 	lookup func(string) (string, bool)
@@ -56,15 +56,15 @@ type state struct {
 // os.LookupEnv.
 func NewFile(path string, lookup func(string) (string, bool), log *slog.Logger) *File {
 	f := &File{
-		path: path, lookup: lookup, log: log, Apply: func(context.Context, *targets.Set) {}, Report: func(Outcome) {},
+		path: path, lookup: lookup, log: log, Apply: func(context.Context, *targets.Set) {}, Report: func(Attempt) {},
 		quiet: 200 * time.Millisecond, latest: 500 * time.Millisecond, seed: maphash.MakeSeed(),
 	}
 	f.state.Store(new(state))
 	return f
 }
 
-// Outcome describes what an attempt to read the file changed.
-type Outcome struct {
+// Attempt describes what one attempt to read the file changed.
+type Attempt struct {
 	By       string           // the cause of the attempt: the argument of Reload, or ByWatch
 	Err      error            // why the file was refused; nil = it is valid
 	Mended   bool             // it was refused before
@@ -73,7 +73,7 @@ type Outcome struct {
 	From, To string           // digests of the Sets before and after
 }
 
-// ByWatch is the value of Outcome.By for attempts that a change of the file caused.
+// ByWatch is the value of Attempt.By for attempts that a change of the file caused.
 const ByWatch = "the file"
 
 // Load reads the file for the first time. The error is targets.Problems, and the caller must report it.
@@ -124,7 +124,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 		if text := err.Error(); text != f.refused {
 			f.refused = text
 			f.log.Error("the configuration was refused, the last good one stays in use", "err", err)
-			f.Report(Outcome{By: by, Err: err})
+			f.Report(Attempt{By: by, Err: err})
 		}
 		return err
 	}
@@ -139,7 +139,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	f.publish(set, f.good)
 	changes := changesBetween(old, set)
 	f.log.Info("the configuration was applied", "changes", changes)
-	f.Report(Outcome{By: by, Mended: mended, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})
+	f.Report(Attempt{By: by, Mended: mended, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})
 	f.warn(set, old)
 	if len(remarks) > 0 {
 		f.log.Warn("a part of the configuration needs a restart, the rest was applied", "err", remarks)

@@ -163,17 +163,17 @@ var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:KEY
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
 --      then spend:SCOPE for each budget
--- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 id 5 born (ms after it was
---      placed) 6 lifetime_ms 7 margin_ms 8 provider|price|extra|text 9 row ('' = no sink) 10 reason
---      11 answer for a waiting caller: '' or a FailedError as JSON 12 lead_ms 13 task 14 price (-1 = unknown)
---      15 account 16 costs although it failed (1, 0) 17 type ('' = no provider is compared with this one)
---      18 number of other providers that may get the next order, then the scope of each budget in money
+-- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 born (ms after it was placed)
+--      5 lifetime_ms 6 margin_ms 7 provider|price|extra|text 8 row ('' = no sink) 9 reason
+--      10 answer for a waiting caller: '' or a FailedError as JSON 11 lead_ms 12 task
+--      13 costs although it failed (1, 0) 14 type ('' = no provider is compared with this one)
+--      15 number of other providers that may get the next order, then the scope of each budget in money
 -- Reply {how, next identity of wants, 1: a decision is due soon}; how may be gone, or other: another replica owns the order
-local order, owner, how, id, after, lifetime, margin, token, row, reason, answer, lead, task, price, account,
-  costly, captcha, others = unpack(ARGV)
-local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed')
+local order, owner, how, after, lifetime, margin, token, row, reason, answer, lead, task, costly, captcha, others = unpack(ARGV)
+local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed', 'id', 'account', 'price')
 if not o[1] or o[2] == 'e' then return {'gone', '', 1} end
 if owner ~= '' and o[1] ~= owner then return {'other', '', 1} end
+local id, account, price = o[4], o[5], o[6]
 if how == 'late' then how = o[2] == 'p' and 'stopped' or 'lost' end
 for i = 2, 4 do redis.call('ZREM', KEYS[i], order) end -- needs no memory
 redis.call('DEL', KEYS[1])
@@ -186,7 +186,7 @@ if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: 
 local costs = how == 'solved' or how == 'lost' or costly == '1'
 if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
-  for i = 19, #ARGV do charge(ARGV[i], o[3], -micros(price)) end -- on the day of its placing
+  for i = 16, #ARGV do charge(ARGV[i], o[3], -micros(price)) end -- on the day of its placing
 end
 -- A refusal of the parameters is disproved by an order that was placed later, and was solved or failed otherwise.
 local was = redis.call('HMGET', KEYS[8], 'kind', 'since')
@@ -530,9 +530,8 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account),
 		p.stats(o.ID), p.key("outbox", "ends"), p.key("value", o.ID, fingerprint(value)), p.key("token", o.Name),
 		p.key("sale", o.Name)}
-	args := []any{o.Name, owner, string(e.How), string(o.ID), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
-		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, o.Price, o.Account,
-		bit(e.Costs), string(e.Type), e.Others}
+	args := []any{o.Name, owner, string(e.How), e.Born.Milliseconds(), e.Lifetime.Milliseconds(), e.Margin.Milliseconds(),
+		token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, bit(e.Costs), string(e.Type), e.Others}
 	for _, b := range o.Budgets {
 		keys = append(keys, p.key("spend", b.Scope))
 		if b.HasMoney() {

@@ -489,7 +489,7 @@ var tables = map[string][]row{
 		{name: "a fault of the account brakes elsewhere", given: strings.Replace(anOrder, "state b", "state s", 1),
 			call: ended(how(Fault))},
 		{name: "a refused order gives its price back, on the day of its placing",
-			given: "HSET order:o owner r1 state s placed now-11046000\nHSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
+			given: "HSET order:o id A account main owner r1 state s placed now-11046000 price 2989001\nHSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
 				o := theOrder()
 				inMoney(10000, 0)(o)
 				return fmt.Sprint(p.End(context.Background(), o, &End{How: Refused}))
@@ -651,7 +651,7 @@ func sent(ids ...string) func(p *Pool) any {
 }
 
 // anOrder is a bought order o of the identity A, placed 10 s ago.
-const anOrder = "HSET order:o id A account main owner r1 state b placed now-10000\nZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
+const anOrder = "HSET order:o id A account main owner r1 state b placed now-10000 price 5\nZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
 	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD spend:overall now-10000 o\nHSET stats:A bought 1\n"
 
 // someSums are sums of an hour ago.

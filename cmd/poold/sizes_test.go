@@ -23,11 +23,11 @@ var sizeLimits = []struct {
 	what, counts string
 	limit        int
 }{
-	{"daemon", "Go lines of the packages in poold, without Lua", 21900},
-	{"lua", "lines of scripts", 780},
+	{"daemon", "Go lines of the packages in poold, without Lua", 21950},
+	{"lua", "lines of scripts", 785},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
-	{"tests", "Go lines of _test.go files", 28900},
+	{"tests", "Go lines of _test.go files", 29000},
 	{"words", "words of Markdown", 23200},
 }
 

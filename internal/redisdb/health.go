@@ -21,8 +21,12 @@ const probeEvery = 500 * time.Millisecond
 var writes = NewScript(`
 redis.call('SET', KEYS[1], '1', 'PX', 60000)
 redis.call('SET', KEYS[2], ARGV[1], 'NX')
-if ARGV[2] ~= '' then redis.call('SET', KEYS[3], ARGV[2], 'PX', 86400000, 'NX') end
-return {redis.call('GET', KEYS[2]), redis.call('GET', KEYS[3]) or '0'}`)
+local lost = redis.call('GET', KEYS[3]) or '0'
+if tonumber(ARGV[2]) > tonumber(lost) then -- of the last one
+  lost = ARGV[2]
+  redis.call('SET', KEYS[3], lost, 'PX', 86400000)
+end
+return {redis.call('GET', KEYS[2]), lost}`)
 
 // Health is the state of Redis at the last probe.
 type Health struct {
@@ -135,12 +139,9 @@ func (db *DB) report(was, now *condition) {
 func (db *DB) probe(ctx context.Context, lost time.Time) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	key, noticed := "{"+db.Prefix+"}:probe", ""
-	if !lost.IsZero() {
-		noticed = strconv.FormatInt(lost.UnixMilli(), 10)
-	}
+	key := "{" + db.Prefix + "}:probe"
 	reply, err := writes.Run(ctx, db.probes, []string{key, "{" + db.Prefix + "}:data", "{" + db.Prefix + "}:lost"},
-		rand.Text(), noticed).StringSlice()
+		rand.Text(), max(0, lost.UnixMilli())).StringSlice()
 	if err == nil {
 		db.met.Store(true)
 		now := &condition{data: reply[0]}

@@ -59,6 +59,29 @@ func TestOutagesOfAServerThatServed(t *testing.T) {
 	})
 }
 
+// Each loss of the data has its time at each replica, also at one that starts later.
+func TestEachLossOfTheData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble := redistest.InBubble(t)
+		var log testkit.Log
+		options := Options{Addresses: redistest.BubbleAddress, Log: log.Logger(), Dial: bubble.Dial}
+		replicas := []*DB{running(t, options), running(t, options)}
+		for range 3 {
+			time.Sleep(time.Minute)
+			bubble.FlushAll()
+			time.Sleep(3 * probeEvery)
+			replicas = append(replicas, running(t, options))
+			time.Sleep(probeEvery)
+			for i, db := range replicas {
+				if ago := time.Since(db.Health().Lost); ago > 5*probeEvery {
+					t.Errorf("replica %d says that the data was lost %v ago", i, ago)
+				}
+			}
+		}
+		testkit.Equal(t, "errors in the log", log.Count("lost its data"), 2+3+4)
+	})
+}
+
 // If refilling uses all connections of the slow client, Redis still counts as up, because takes have
 // separate connections.
 func TestBusySlowClientIsNoOutage(t *testing.T) {

@@ -90,6 +90,7 @@ type account struct {
 	// when this replica saw the brake begin, or chose the account as a probe; zero = an operator probes it
 	tried     time.Time
 	threads   int // most orders that the service allows; 0 = unknown
+	inFlight  int // orders, as last read
 	refreshed time.Time
 	silent    int // expected callbacks in a row that did not arrive
 	submits   streak
@@ -306,6 +307,9 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	} else if balance := a.Balance(); balance != nil {
 		as.mu.Lock()
 		a.inherited = a.inherited && *balance <= 0
+		if brake.Kind == pool.BrakeOutage && time.Now().After(brake.Next) {
+			a.tried = time.Time{} // it answers again: the next order tries it, also if another provider is up
+		}
 		as.mu.Unlock()
 		if b.c.BalanceRead != nil && !isBroke {
 			b.c.BalanceRead(a.Name(), *balance)
@@ -318,7 +322,7 @@ type Status struct {
 	Name        string
 	State       provider.State
 	Brake       pool.Brake // of its key, over all replicas
-	InFlight    int        // orders of all replicas; 0 while Redis is away
+	InFlight    int        // orders of all replicas; while Redis is away, as last read
 	Concurrency int
 	Silent      bool // callbacks do not arrive, so tasks are polled from the start
 }
@@ -326,17 +330,23 @@ type Status struct {
 // Providers returns the states of the providers of the file, by the brake that all replicas share.
 func (b *Buyer) Providers(ctx context.Context) []Status {
 	b.readBrakes(ctx)
+	as := &b.accounts
+	listed := as.list()
 	var list []Status
 	var names []string
-	for _, a := range b.accounts.list() {
-		e, brake, silent := b.accounts.terms(a)
-		s := Status{Name: a.Name(), State: stateOf(a, brake), Brake: brake, Concurrency: e.Concurrency, Silent: silent}
-		list, names = append(list, s), append(names, a.Name())
+	for _, a := range listed {
+		names = append(names, a.Name())
 	}
-	if counts, err := b.c.Pool.InFlight(ctx, names); err == nil {
-		for i, n := range counts {
-			list[i].InFlight = n
+	counts, err := b.c.Pool.InFlight(ctx, names)
+	for i, a := range listed {
+		e, brake, silent := as.terms(a)
+		as.mu.Lock()
+		if err == nil {
+			a.inFlight = counts[i]
 		}
+		list = append(list, Status{Name: a.Name(), State: stateOf(a, brake), Brake: brake, InFlight: a.inFlight,
+			Concurrency: e.Concurrency, Silent: silent})
+		as.mu.Unlock()
 	}
 	return list
 }

@@ -469,6 +469,28 @@ func TestChoice(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		testkit.Equal(t, "after a probe", one.Providers(t.Context())[1].State.Kind, provider.StateOK)
 	})
+	bubble(t, "a fallback that answers again", func(t *testing.T, w *world) {
+		first, second := newFake("first"), newFake("second")
+		first.submit = func(int, provider.Request) (string, error) { return "", unheard("http_502") }
+		second.submit, second.threadsErr, second.balance = first.submit, errors.New("http_502"), new(5.0)
+		r := w.replica("r1", first.entry(), second.entry())
+		for range 60 {
+			_ = r.buy(spec())
+			time.Sleep(time.Second)
+		}
+		testkit.Equal(t, "while both are away", r.Providers(t.Context())[1].State.Kind, provider.StateDown)
+		first.set(func() { first.submit = nil })
+		for range 90 {
+			_ = r.buy(spec())
+			time.Sleep(time.Second)
+		}
+		testkit.Equal(t, "with the first one up", r.Providers(t.Context())[1].State.Kind, provider.StateDown)
+		second.set(func() { second.submit, second.threadsErr = nil, nil })
+		time.Sleep(61 * time.Second)
+		r.mustBuy(spec())
+		time.Sleep(2 * time.Second)
+		testkit.Equal(t, "after an answer about its balance", r.Providers(t.Context())[1].State.Kind, provider.StateOK)
+	})
 	bubble(t, "probes of two replicas", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
 		first.submit = func(int, provider.Request) (string, error) {

@@ -1,6 +1,6 @@
 // Package notify posts events to the webhook of the section notify. The replicas of an installation take turns: one at
-// a time reads the list of package events and posts new events. Only RedisDown is not in the list; each replica posts
-// it by itself.
+// a time reads the list of package events and posts new events. But each replica posts by itself that Redis is down for
+// it, and then that Redis is up.
 //
 // # Keys
 //
@@ -119,13 +119,23 @@ func (n *Notifier) turn(ctx context.Context) {
 		}
 		return
 	}
+	if !n.told.IsZero() {
+		if !n.post(ctx, events.Event{
+			ID: strconv.FormatInt(time.Now().UnixMicro(), 10), At: time.Now().UTC().Truncate(time.Millisecond), Kind: events.RedisUp,
+			Actor: events.ReplicaActor(n.Replica), Text: "Replica " + n.Replica + ": Redis serves again, after " +
+				time.Since(n.told).Round(time.Second).String() + ".",
+		}) {
+			return
+		}
+		n.told = time.Time{}
+	}
 	cursor := n.claim(ctx, "0")
 	if cursor == "" {
 		return
 	}
 	list, _ := n.Events.Recent(ctx) // without an answer, the next turn asks again
 	for _, e := range slices.Backward(list) {
-		isNew := e.ID > cursor // ids have as many digits
+		isNew := e.ID > cursor && e.Kind != events.RedisUp // ids have as many digits
 		if isNew && time.Since(e.At) < oldest && !n.post(ctx, e) || isNew && n.claim(ctx, e.ID) == "" {
 			return
 		}

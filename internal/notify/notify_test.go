@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,21 +134,26 @@ func TestEventsArriveOnce(t *testing.T) {
 	}
 }
 
-// While Redis is away, each replica posts that, once, if the kind is wanted.
+// While Redis is away, each replica posts that, once, if the kind is wanted; and then that Redis serves again.
 func TestRedisDown(t *testing.T) {
 	t.Parallel()
 	hook, log := newWebhook(t), new(testkit.Log)
 	address, server := redistest.Process(t)
-	for name, kind := range map[string]string{"one": "redis_down", "two": "redis_down", "three": "redis_up"} {
+	for name, kinds := range map[string][]string{"one": {"redis_down", "redis_up"}, "two": {"redis_down"}, "three": {"redis_up"}} {
 		_, n := newReplica(t, name, address, log)
-		n.Apply(section(hook.URL, kind))
+		n.Apply(section(hook.URL, kinds...))
 	}
 	began := time.Now()
-	testkit.NoError(t, server.Kill())
+	testkit.NoError(t, server.Signal(syscall.SIGSTOP))
 	hook.await(t, 2)
 	testkit.AtLeast(t, "time before the post", time.Since(began), 10*time.Second)
 	time.Sleep(5 * time.Second) // two turns: nothing else is posted
 	testkit.DeepEqual(t, "posted", slices.Sorted(slices.Values(hook.await(t, 2))), []string{"replica one", "replica two"})
+	testkit.NoError(t, server.Signal(syscall.SIGCONT))
+	ups := strings.Join(hook.await(t, 4)[2:], " ")
+	if strings.Count(ups, "serves again") != 2 || !strings.Contains(ups, "one: ") || !strings.Contains(ups, "three: ") {
+		t.Errorf("posted at the end: %s", ups)
+	}
 }
 
 // The file accepts each kind of event.

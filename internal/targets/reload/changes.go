@@ -36,6 +36,9 @@ func changesBetween(old, set *targets.Set) string {
 		case now[key] == nil:
 			how = "targets removed"
 		}
+		if how == "targets changed" {
+			name += fieldsChanged(before[key][0], now[key][0])
+		}
 		names[how] = append(names[how], name)
 	}
 	var parts []string
@@ -51,11 +54,31 @@ func changesBetween(old, set *targets.Set) string {
 	return strings.Join(parts, "; ")
 }
 
+// fieldsChanged names the keys of a target that differ, with their values before and after, in brackets; secrets are
+// redacted.
+func fieldsChanged(old, target any) string {
+	before, now := map[string][]any{}, map[string][]any{}
+	keysOf("", reflect.ValueOf(old), before)
+	keysOf("", reflect.ValueOf(target), now)
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if !reflect.DeepEqual(before[key], now[key]) {
+			parts = append(parts, fmt.Sprintf("%s %v → %v", key, before[key][0], now[key][0]))
+		}
+	}
+	if len(parts) == 0 {
+		return "" // another provider withholds it
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+func isKey(f reflect.StructField) bool { return f.Tag.Get("yaml") != "" }
+
 // keysOf collects the keys below a section with their values. An item of a list with names is one key, and the key of a
 // provider is another; items with one name, such as the keys of one caller, are one together.
 func keysOf(path string, v reflect.Value, into map[string][]any) {
 	switch t := v.Type(); {
-	case t.Kind() == reflect.Struct && t.Field(0).Tag.Get("yaml") != "":
+	case t.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(t), isKey):
 		for i := range t.NumField() {
 			if key, options, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); key+options != "" {
 				keysOf(strings.Trim(path+"."+key, "."), v.Field(i), into)

@@ -38,7 +38,7 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		want     string
 	}{
 		{file("", "a"), file("# a comment\n", "a"), ""},
-		{file("", "a", "b", "c"), file("", "a", "b+", "d"), "targets added d; targets changed b; targets removed c"},
+		{file("", "a", "b", "c"), file("", "a", "b+", "d"), "targets added d; targets changed b (depth 1 → 2); targets removed c"},
 		{file(real("1"), "a"), file(real("2"), "a"), "other settings changed: providers.acme"},
 		{file(real("1"), "a"), file(strings.Replace(real("1"), "canary1", "canary2", 1), "a"),
 			"other settings changed: providers.acme.key"},
@@ -46,8 +46,10 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		{file("", "a"), file("budget: {per_day: 5, money_per_day: 2}\nserver: {callback_secrets: [canary-canary-canary]}\n",
 			"a"),
 			"other settings changed: budget.money_per_day, budget.per_day, server.callback_secrets"},
-		{file("", "a"), file("providers_policy: best\n", "a"), "targets changed a; other settings changed: providers_policy"},
-		{file("", "a"), file("defaults: {providers_policy: best}\n", "a"), "targets changed a"},
+		{file("", "a"), file("providers_policy: best\n", "a"),
+			"targets changed a (providers_policy ordered → best); other settings changed: providers_policy"},
+		{file("", "a"), file("defaults: {providers_policy: best}\n", "a"),
+			"targets changed a (providers_policy ordered → best)"},
 		{file("providers_policy: cheapest\n", "a"),
 			file("providers_policy: cheapest\ndefaults: {providers_policy: cheapest}\n", "a"), ""},
 		{file("defaults: {providers_policy: best}\n", "a"),
@@ -61,6 +63,11 @@ func TestReloadLogsItsChanges(t *testing.T) {
 	} {
 		testkit.Equal(t, "changes", changesBetween(c.old, c.set), c.want)
 	}
+	var before, now targets.Target
+	now.Budget.PerHour, now.Sitekey, now.Proxy = 40, "x", "user:canary@example.com:80"
+	testkit.Equal(t, "fields", fieldsChanged(before, now), " (budget.per_hour 0 → 40, proxy  → [redacted], sitekey  → x)")
+	now = targets.Target{Withheld: true}
+	testkit.Equal(t, "no field of the file", fieldsChanged(before, now), "")
 }
 
 // Load logs the warnings of the file.

@@ -30,8 +30,9 @@ type demand struct {
 	version int64     // of the saved state that this replica read or wrote last
 	decided time.Time // of the last decision
 
-	want int           // tokens that the last decision wanted
-	next time.Duration // time until the next decision
+	want    int           // tokens that the last decision wanted
+	next    time.Duration // time until the next decision
+	avoided []string      // providers that the orders avoid
 }
 
 // recall reads the saved state if another replica knows more. If Redis has lost it, the memory holds.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -385,7 +386,12 @@ func (d *decision) ofTarget(ctx context.Context) error {
 		}
 	}
 	spec, step := d.spec, 0
-	d.held, spec.Avoid = c.Fresh+c.Orders-c.Waiting, c.Brake.Avoid
+	if now := c.Brake.Avoid; len(now) > len(d.avoided) && d.target.ProvidersPolicy != targets.ProvidersOrdered {
+		d.m.log.Warn("orders of a target avoid a provider for ten minutes",
+			"target", spec.Target, "provider", strings.Join(now, ", "), "reason", c.Brake.Reason)
+	}
+	d.avoided = c.Brake.Avoid
+	d.held, spec.Avoid = c.Fresh+c.Orders-c.Waiting, d.avoided
 	spec.Depth, spec.Horizon, spec.Probe = wants.Want, spec.Margin+lead, c.Brake.Brakes()
 	if len(c.Leads) >= leadsToWait {
 		spec.Shortest = slices.Min(c.Leads)

@@ -112,5 +112,5 @@ func (s State) Notice(provider string, none bool) string {
 		consequence = "no provider takes orders now, and nothing is bought"
 	}
 	return s.Sentence(provider) + ": " + consequence + "; " + cmp.Or(s.Remedy,
-		"poold tries it again when an order needs it, and at once after `poold probe "+provider+"`")
+		"see whether it can be reached; poold tries it again when an order needs it, and at once after `poold probe "+provider+"`")
 }

@@ -33,8 +33,8 @@ const mostLines = 5
 const BalanceLow = 5
 
 // DataLost says what the loss of Redis' data means.
-const DataLost = ": ready tokens, orders in flight, pauses, what budgets counted (this month, too) and a history in Redis are gone; " +
-	"pause again what was paused, lower money_per_month until it ends, and see whether Redis keeps an append-only file"
+const DataLost = ": ready tokens, orders in flight, pauses, what budgets counted (today and this month) and a history in Redis are gone; " +
+	"pause again what was paused, lower money_per_day and money_per_month until they end, and see whether Redis keeps an append-only file"
 
 // toldFor is how long the status says that Redis lost its data.
 const toldFor = 24 * time.Hour
@@ -126,10 +126,6 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 		alarm(health.Since, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets are those before",
 			"repair Redis, or correct redis in the configuration file")
 	}
-	if lost := health.Lost; at.Sub(lost) < toldFor {
-		d.dataLost = true
-		note("Redis lost its data at " + shortTime(lost, at) + DataLost)
-	}
 	if len(providers) == 0 {
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
 	}
@@ -171,6 +167,10 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	}
 	if h := d.History; h != nil && h.Dropped > 0 {
 		note(fmt.Sprintf("The history is incomplete: rows that the store refused since the start of this replica: %d; the log has the causes", h.Dropped))
+	}
+	if lost := health.Lost; at.Sub(lost) < toldFor {
+		d.dataLost = true
+		note("Redis lost its data at " + shortTime(lost, at) + DataLost)
 	}
 	d.announceTargets()
 }

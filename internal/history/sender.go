@@ -24,7 +24,7 @@ const (
 )
 
 // retries are the pauses between two attempts while a store does not respond.
-var retries = backoff.Doubling{First: time.Second, Most: 5 * time.Second}
+var retries = backoff.Doubling{First: time.Second, Most: 10 * time.Second}
 
 // Outbox keeps rows until a Sender has sent them; *pool.Pool implements it.
 type Outbox interface {

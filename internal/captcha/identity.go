@@ -171,7 +171,7 @@ func (i Identity) hash() string {
 	i.Pageurl = canonical(i.Pageurl)
 	text, _ := json.Marshal(struct { // of texts and numbers: no error is possible
 		Identity
-		Proxy, ProxyType string // which the JSON of an identity omits
+		Proxy, ProxyType string // the JSON of an Identity omits them
 	}{i, i.Proxy.Reveal(), i.ProxyType})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])

@@ -18,7 +18,7 @@ const (
 	ProviderDown   Kind = "provider_down"
 	ProviderUp     Kind = "provider_up"
 	BalanceLow     Kind = "balance_low"
-	BalanceOK      Kind = "balance_ok"  // and is not any more
+	BalanceOK      Kind = "balance_ok"  // the balance is no longer low
 	BudgetNear     Kind = "budget_near" // at least 80 % of a budget are used
 	BudgetUsedUp   Kind = "budget_used_up"
 	BudgetOK       Kind = "budget_ok"      // less than 75 % of a budget are used again

@@ -68,8 +68,8 @@ func (s *Server) causeOf(c *Context, err error) *compat.Cause {
 	return cause
 }
 
-// logRefusal logs a refused call and the reason that the client got. It logs neither an empty pool and other passing
-// conditions nor calls without a valid key.
+// logRefusal logs a refused call and the reason that the client got. Passing conditions, such as an empty
+// pool, and calls without a valid key are not logged.
 func (s *Server) logRefusal(c *Context, cause *compat.Cause) {
 	if cause.IsRefusal() && c.Caller != nil && s.refusals(logKey(c, cause.Error())) {
 		s.Log.WarnContext(c.Ctx(), "client's call refused; correct the call, the key or the target",

@@ -424,8 +424,8 @@ func (d *decision) nextDue(wants *policy.Decision, asked int, c *pool.Counts, er
 	switch {
 	case errors.As(err, &refused):
 		if refused.Reason != pool.ReasonBudget || refused.Text != string(d.id) {
-			// The target has a place in wants, or another replica was faster, or its own brake or pause was set
-			// meanwhile: decide has set 2 s.
+			// place has given the identity a turn, or tokens suffice now, or its own brake or pause has begun: the script
+			// decide has made the next decision due in 2 s.
 			return -1
 		}
 		next = refused.After

@@ -100,8 +100,8 @@ func (s *Store) Days(ctx context.Context, day time.Time) (sums []history.Sum, er
 // figures are those whose attributes have another name.
 var figures = map[string]string{"successful": "solved", "total_elapsed": "elapsed_ms"}
 
-// query calls see for each item, those with the greatest sort keys first, until see returns false. A call of DynamoDB
-// reads limit items.
+// query passes the items to the function see, the greatest sort key first, until it returns false. A call of DynamoDB
+// reads at most `limit` items.
 func (s *Store) query(ctx context.Context, b expression.Builder, of *string, limit int, see func(item) bool) error {
 	ttl := expression.Name("ttl") // DynamoDB deletes expired items hours or days later
 	kept := expression.AttributeNotExists(ttl).Or(ttl.GreaterThan(expression.Value(time.Now().Unix())))

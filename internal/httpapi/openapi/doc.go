@@ -1,6 +1,7 @@
 // Package openapi contains the description of poold's HTTP API in OpenAPI 3.1: every route, every
 // status of its responses, and every code of a problem. poold serves the description at
-// /openapi.yaml, without its bans of further members, codes, kinds and sources.
+// /openapi.yaml, but there the lists of members, codes, kinds and sources are open, because a later
+// version may add some.
 //
 // The description is written by hand. Package openapitest checks the responses of the servers that
 // the tests of packages httpapi and main and package daemontest start. A response that the

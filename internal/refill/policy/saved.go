@@ -55,8 +55,8 @@ func (l *Learned) Save() []byte {
 	return text
 }
 
-// Restore decodes a saved state. A saved time that is later than the given one becomes that. After an error the state
-// is new: another version of poold saved it.
+// Restore decodes a saved state. Saved times after `at` become `at`. After an error the state is new: another version
+// of poold saved it.
 func Restore(p Params, saved []byte, at time.Time) (*Learned, error) {
 	l, now := NewLearned(p), max(0, unix(at))
 	var s savedState

@@ -283,6 +283,8 @@ var tables = map[string][]row{
 			call: func(p *Pool) any { return p.Decided(context.Background(), "A", 3*time.Second, "{}") }},
 		{name: "nothing new", given: "ZADD due now+9000 A\nHSET stats:A status {}\n",
 			call: func(p *Pool) any { return p.Decided(context.Background(), "A", -1, "") }},
+		{name: "the next decision is due at once", given: "ZADD due now+2000 A\n",
+			call: func(p *Pool) any { return p.Decided(context.Background(), "A", 0, "") }},
 		{name: "nobody needs an unknown identity", given: "ZADD due now+9000 A\n",
 			call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
 		{name: "a token of an unknown identity is looked after",

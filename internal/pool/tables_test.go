@@ -245,3 +245,20 @@ func describe(err error) string {
 	}
 	return fmt.Sprint(err)
 }
+
+// Two calls with one Idempotency-Key wait under one name; the name goes with the last of them.
+func TestWaitersEnd(t *testing.T) {
+	w := waiters{of: map[string][]chan struct{}{}}
+	for _, calls := range []int{1, 2} {
+		var stops []func()
+		for range calls {
+			_, stop := w.add("call", true)
+			stops = append(stops, stop)
+		}
+		for _, stop := range stops {
+			testkit.Equal(t, "it waits", w.has("call"), true)
+			stop()
+		}
+		testkit.Equal(t, "it waits", w.has("call"), false)
+	}
+}

@@ -478,6 +478,10 @@ func TestChoice(t *testing.T) {
 			_ = r.buy(spec())
 			time.Sleep(time.Second)
 		}
+		var refused *pool.RefusedError
+		if err := r.buy(spec()); !errors.As(err, &refused) || strings.Count(refused.Text, "provider ") != 2 {
+			t.Errorf("the refusal does not name both providers: %v", err)
+		}
 		testkit.Equal(t, "while both are away", r.Providers(t.Context())[1].State.Kind, provider.StateDown)
 		first.set(func() { first.submit = nil })
 		for range 90 {

@@ -222,7 +222,7 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 		accounts = rest
 	}
 	ctx = context.WithoutCancel(ctx)
-	var refused error
+	var refused *pool.RefusedError // of the account that comes first, with the texts of all
 	for len(accounts) > 0 {
 		i, how := b.choose(s, accounts)
 		a := accounts[i]
@@ -240,7 +240,9 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 		case !errors.As(err, &r), r.Reason != pool.ReasonBrake && (r.Reason != pool.ReasonPermit || !spills):
 			return "", err
 		case refused == nil:
-			refused = err // of the account that comes first
+			refused = r
+		case refused.Reason == r.Reason:
+			refused.Text += "; " + r.Text
 		}
 		if how == choice.Probe { // another replica has probed
 			b.accounts.probeIn(a, r.After)

@@ -193,6 +193,9 @@ func (m *model) call(w, i int) {
 	if err != nil {
 		return
 	}
+	if token.Source != pool.FromReplay && token.TTL < max(margin, c.MinTTL) {
+		m.Errorf("a token that lives for %v was handed out; the margin is %v, min_ttl %v", token.TTL, margin, c.MinTTL)
+	}
 	if c.Fingerprint == "" && rand.IntN(10) == 0 { // the answer did not leave
 		n.pool.Cancel(c)
 		return
@@ -384,7 +387,7 @@ func (m *model) start(i int) {
 	n.manager = refill.New(n.pool, buyer, log)
 	buyer.Turn = n.manager.Changed
 	buyer.SetProviders([]purchase.Entry{
-		{Provider: &door{n: n}, Account: "k", Concurrency: concurrency, Price: func(captcha.Type) float64 { return 1 }}})
+		{Provider: &door{n: n}, Fingerprint: "k", Concurrency: concurrency, Price: func(captcha.Type) float64 { return 1 }}})
 	m.mu.Lock()
 	m.nodes[i] = n
 	set := m.set()

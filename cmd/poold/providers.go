@@ -53,7 +53,7 @@ func (ps *providers) entries(set *targets.Set) []purchase.Entry {
 		delete(old, wanted)
 		ps.clients[wanted] = client
 		entries = append(entries, purchase.Entry{
-			Provider: client, Account: purchase.Account(string(terms.Protocol), terms.URL, terms.Key),
+			Provider: client, Fingerprint: purchase.Fingerprint(string(terms.Protocol), terms.URL, terms.Key),
 			Concurrency: terms.Concurrency, Price: terms.Price.For, Simulated: isSimulated, Callbacks: callbacks(set, terms),
 		})
 	}

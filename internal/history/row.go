@@ -71,7 +71,7 @@ func (o *Order) Costs() bool {
 	case Solved, Discarded, Lost:
 		return true
 	case Failed:
-		return o.Code == purchase.CodeTimeout || o.Code == purchase.CodeUnreadable || o.Code == pool.Repeated
+		return o.Code == purchase.CodeTimeout || o.Code == purchase.CodeUnreadable || o.Code == string(pool.Repeated)
 	case Refused:
 	}
 	return false

@@ -187,10 +187,9 @@ func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
 }
 
 // outcomes are the ends of orders. Others have no row: nothing was submitted.
-var outcomes = map[string]Outcome{
-	string(pool.Solved): Solved, pool.Expired: Discarded, string(pool.Failed): Failed, pool.Repeated: Failed,
-	string(pool.Lost): Lost, string(pool.Refused): Refused, string(pool.Hopeless): Refused, string(pool.Busy): Refused,
-	string(pool.Fault): Refused,
+var outcomes = map[pool.How]Outcome{
+	pool.Solved: Solved, pool.Expired: Discarded, pool.Failed: Failed, pool.Repeated: Failed, pool.Lost: Lost,
+	pool.Refused: Refused, pool.Hopeless: Refused, pool.Busy: Refused, pool.Fault: Refused,
 }
 
 // RowOf reads a row of the outbox.
@@ -206,13 +205,13 @@ func RowOf(r *pool.Row) (Row, error) {
 	if r.Kind == pool.Opened {
 		return o.Row(), nil
 	}
-	o.Outcome, o.Status, o.EndedAt, o.Price = outcomes[r.Kind], StatusError, Time{r.At}, Money(p.Price)
+	o.Outcome, o.Status, o.EndedAt, o.Price = outcomes[pool.How(r.Kind)], StatusError, Time{r.At}, Money(p.Price)
 	switch {
 	case o.Outcome == "":
 		return Row{}, fmt.Errorf("an order cannot end as %q", r.Kind)
 	case r.Kind == string(pool.Hopeless) && p.Task != "": // the service had accepted the submit
 		o.Outcome = Failed
-	case r.Kind == pool.Repeated:
+	case r.Kind == string(pool.Repeated):
 		o.Code = r.Kind
 	case o.Outcome == Lost && o.Code == "":
 		o.Code = purchase.CodeTimeout

@@ -263,7 +263,7 @@ func (w *watchedStock) landText(t testing.TB, o *pool.Order, value string, age t
 
 func (w *watchedStock) end(t testing.TB, o *pool.Order, e pool.End) {
 	t.Helper()
-	how, err := repeated(func() (string, error) { how, _, err := w.End(t.Context(), o, &e); return how, err })
+	how, err := repeated(func() (pool.How, error) { how, _, err := w.End(t.Context(), o, &e); return how, err })
 	// pool.Gone means that an earlier attempt has ended the order
 	if err != nil || how == pool.Other || how == pool.Repeated {
 		t.Fatalf("ending %s: %v, %v", o.Name, how, err)

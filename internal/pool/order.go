@@ -127,13 +127,13 @@ return {1}
 var bought = newScript("bought", `
 -- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:KEY 6 deadlines 7 permits:ACCOUNT 8 inflight:ID
 -- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (how long an unknown order counts)
--- Reply {ok}, {gone}, or {repeated}: the task belongs to another order
+-- Reply {ok}, {gone}, or {repeated_task}: it belongs to another order
 local order, id, replica, task, task_life, row, hold = unpack(ARGV)
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'account', 'submitted')
 if not o[1] or o[2] == 'e' or task == '' and (o[1] ~= replica or o[2] == 'b') then return {'gone'} end
 if task ~= '' then
   local other = redis.call('GET', KEYS[2])
-  if other and other ~= order then return {'repeated'} end
+  if other and other ~= order then return {'repeated_task'} end
   redis.call('SET', KEYS[2], order, 'PX', task_life)
   local kind = redis.call('HGET', KEYS[5], 'kind')
   if kind and kind ~= 'polls' then prove(KEYS[5], o[3], o[4] or now) end -- an accepted submit proves the account
@@ -169,17 +169,20 @@ var end = newScript("end", `
 --      13 costs although it failed (1, 0) 14 type ('' = no provider is compared with this one)
 --      15 number of other providers that may get the next order, then the scope of each budget in money
 -- Reply {how, next identity of wants, 1: a decision is due soon}; how may be gone, or other: another replica owns the order
-local order, owner, how, after, lifetime, margin, token, row, reason, answer, lead, task, costly, captcha, others = unpack(ARGV)
+local order, owner, how, after, lifetime, margin, token, row, reason, answer, lead, task, costly, captcha_type,
+  others = unpack(ARGV)
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed', 'id', 'account', 'price')
 if not o[1] or o[2] == 'e' then return {'gone', '', 1} end
 if owner ~= '' and o[1] ~= owner then return {'other', '', 1} end
 local id, account, price = o[4], o[5], o[6]
 if how == 'late' then how = o[2] == 'p' and 'stopped' or 'lost' end
+-- 1. It leaves the journal, its permit and the orders in flight.
 for i = 2, 4 do redis.call('ZREM', KEYS[i], order) end -- needs no memory
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'state', 'e')
 redis.call('PEXPIRE', KEYS[1], 60000)
 redis.call('SREM', '@owned:' .. o[1], order)
+-- 2. Counters and budgets.
 local counted = o[2] == 'b' or o[2] == 'u'
 local paid = how == 'solved' or how == 'failed' or how == 'lost' or how == 'hopeless' and counted
 if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: an unknown order may have been refused
@@ -188,7 +191,8 @@ if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
   for i = 16, #ARGV do charge(ARGV[i], o[3], -micros(price)) end -- on the day of its placing
 end
--- A refusal of the parameters is disproved by an order that was placed later, and was solved or failed otherwise.
+-- 3. The token lands. A refusal of the parameters is disproved by an order that was placed later, and was solved or
+-- failed otherwise.
 local was = redis.call('HMGET', KEYS[8], 'kind', 'since')
 local stays = was[1] == 'hopeless' and tonumber(o[3]) <= tonumber(was[2] or 0)
 local quiet = false -- a token that comes as expected, beside others, needs no decision
@@ -208,7 +212,7 @@ if how == 'solved' then
       quiet = redis.call('EXISTS', KEYS[8]) == 0
       if not quiet and not stays then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
       redis.call('SET', KEYS[13], string.format('%.0f|', born) .. token, 'PX', dies - now + 60000)
-      local sale = table.concat({id, provider, task, string.format('%.0f', born), captcha}, '|')
+      local sale = table.concat({id, provider, task, string.format('%.0f', born), captcha_type}, '|')
       redis.call('SET', KEYS[14], sale, 'PX', dies - now + 900000)
       if insert(id, string.format('%.0f|', dies) .. order) then quiet = false end
       wake(id)
@@ -219,17 +223,17 @@ elseif how ~= 'stopped' then
 end
 if costs and tonumber(price) > 0 then count(id, 'spent', price) end
 if costs then charge('spent', now, micros(price)) end
--- hopeless says more about the identity than about the provider
-if captcha ~= '' and how ~= 'hopeless' and how ~= 'busy' and how ~= 'fault' and how ~= 'stopped' then
+-- 4. The comparison of providers; hopeless says more about the identity than about the provider.
+if captcha_type ~= '' and how ~= 'hopeless' and how ~= 'busy' and how ~= 'fault' and how ~= 'stopped' then
   local good = (how == 'solved' or how == 'expired') and 1 or 0
-  outcome(account, captcha, 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
+  outcome(account, captcha_type, 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
     ['order:leads'] = good * lead, ['order:squares'] = good * lead ^ 2})
 end
 if was[1] == 'hopeless' and not stays and string.find('failed repeated expired', how, 1, true) then
   redis.call('HDEL', KEYS[8], 'kind', 'since', 'every', 'next')
 end
--- brake counts towards a brake, which begins at the count 'from'. The end of a probe doubles its interval. After 15
--- orders, the next one of an identity waits until the brake is a minute old.
+-- 5. Brakes. The function counts towards a brake, which begins at the count 'from'. The end of a probe doubles its
+-- interval. After 15 orders, the next one of an identity waits until the brake is a minute old.
 local function brake(key, weight, from, every, most)
   local b = redis.call('HMGET', key, 'since', 'every', 'kind')
   if b[3] and b[3] ~= how and string.find('hopeless account outage polls', b[3], 1, true) then return end -- the strictest stays
@@ -241,7 +245,7 @@ local function brake(key, weight, from, every, most)
     local rest = key == KEYS[8] and failures + redis.call('ZCARD', KEYS[4]) >= 15 and (b[1] or now) + 60000 or 0
     redis.call('HSET', key, 'every', every, 'next', math.max(now + every, rest))
     redis.call('HSETNX', key, 'since', now)
-    if key == KEYS[8] and captcha ~= '' then redis.call('HSET', key, 'avoid:' .. account, now + 600000) end
+    if key == KEYS[8] and captcha_type ~= '' then redis.call('HSET', key, 'avoid:' .. account, now + 600000) end
   end
   if redis.call('HEXISTS', key, 'paused') == 0 then redis.call('PEXPIRE', key, 86400000) end
 end
@@ -269,6 +273,7 @@ end
 if how ~= 'solved' and how ~= 'stopped' and how ~= 'busy' then
   keep('@stats:' .. ledger(id), 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
 end
+-- 6. Callers that wait, and the row.
 if answer ~= '' and how ~= 'solved' and how ~= 'expired' and not spread then -- for callers whom no other order serves
   local tickets = redis.call('ZRANGE', KEYS[6], 0, 999)
   local n = how == 'hopeless' and #tickets or math.min(1, #tickets - redis.call('LLEN', KEYS[5]) - redis.call('ZCARD', KEYS[4]))
@@ -446,20 +451,16 @@ func (p *Pool) Begin(ctx context.Context, order, nonce string) (bool, error) {
 	return err == nil && number(v[0]) == 1, err
 }
 
-// The results of Bought and End besides the ends themselves.
-const (
-	Gone     = "gone"     // the order has ended
-	Other    = "other"    // another replica owns the order
-	Repeated = "repeated" // the service gave the task, or the token, before
-	Expired  = "expired"  // the token came too late
-)
-
 // taskLife is how long a task id belongs to its order.
 const taskLife = 24 * time.Hour
 
-// Bought notes the task of an order. An empty task means that the submit got no answer. The result is ok,
-// Gone or Repeated.
-func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (string, error) {
+// Unanswered notes that the submit of an order got no clear answer: it is Unknown for o.Hold. The result is ok or Gone.
+func (p *Pool) Unanswered(ctx context.Context, o *Order, row string) (How, error) {
+	return p.Bought(ctx, o, "", row)
+}
+
+// Bought notes the task of an order. The result is ok, Gone or RepeatedTask.
+func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (How, error) {
 	v, err := p.call(ctx, bought,
 		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"),
 			p.key("brake", o.Key), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID)},
@@ -467,7 +468,7 @@ func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (string, 
 	if err != nil {
 		return "", err
 	}
-	return text(v[0]), nil
+	return How(text(v[0])), nil
 }
 
 // How is the end of an order.
@@ -484,6 +485,15 @@ const (
 	Fault    How = "fault"    // the account has a fault; see Pool.Brake
 	Stopped  How = "stopped"  // nothing was submitted
 	Late     How = "late"     // past the deadline: Stopped or Lost
+
+	// The results of Pool.End for a solved order.
+	Repeated How = "repeated" // the service gave the token before
+	Expired  How = "expired"  // the token came too late
+
+	// The results of Pool.Bought, Unanswered and End that are no ends.
+	Gone         How = "gone"          // the order has ended
+	Other        How = "other"         // another replica owns the order
+	RepeatedTask How = "repeated_task" // the task belongs to another order
 )
 
 // End describes the end of an order.
@@ -510,9 +520,8 @@ type End struct {
 	Row    string // JSON for the sink; "" = no sink
 }
 
-// End ends an order. The result is the end (also Expired or Repeated), Gone or Other, and the identity
-// whose turn it is next at the account.
-func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next captcha.ID, err error) {
+// End ends an order. The result is its end, Gone or Other, and the identity whose turn it is next at the account.
+func (p *Pool) End(ctx context.Context, o *Order, e *End) (how How, next captcha.ID, err error) {
 	token, value, answer, owner := "", "", "", p.Replica
 	if e.How == Solved {
 		token = fmt.Sprintf("%s|%d|%s|%s", clean(e.Provider), o.Price, e.Extra, e.Value)
@@ -545,7 +554,7 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how string, next capt
 	if number(v[2]) == 1 {
 		p.c.Changed(o.ID)
 	}
-	return text(v[0]), captcha.ID(text(v[1])), nil
+	return How(text(v[0])), captcha.ID(text(v[1])), nil
 }
 
 // Beat says that this replica lives, and takes over the orders of dead ones. It returns orders past their deadline.

@@ -227,10 +227,10 @@ local function prove(brake, account, moment)
   redis.call('ZADD', '@obstacles', now, account)
 end
 
--- outcome adds to the exponentially weighted sums of a provider and a type. A sum falls to 1/e in an hour. The sums of
+-- outcome adds to the exponentially weighted sums of an account and a type. A sum falls to 1/e in an hour. The sums of
 -- a kind of outcomes (order or report) also fall to 1/e with 40 outcomes of the kind.
-local function outcome(provider, captcha, kind, adds)
-  local key = '@outcomes:' .. provider .. ':' .. captcha
+local function outcome(account, captcha_type, kind, adds)
+  local key = '@outcomes:' .. account .. ':' .. captcha_type
   local fade = math.exp(math.min(0, (redis.call('HGET', key, 'at') or now) - now) / 3600000)
   local sums = redis.call('HGETALL', key)
   for i = 1, #sums, 2 do

@@ -447,9 +447,9 @@ var tables = map[string][]row{
 		{name: "a solve ends the identity's brake but not its pause", given: anOrder +
 			"HSET brake:A kind failed reason no since now-9 count 8 every 5000 next now+9 paused why resumes 0\n",
 			call: ended(nil)},
-		{name: "an order in flight of an unknown submit is solved", given: strings.Replace(anOrder, "state b", "state u", 1),
+		{name: "an order in flight of an unknown submit is solved", given: anUnknownOrder,
 			call: ended(func(e *End) { e.Anyone = true })},
-		{name: "a callback before the task is known", given: strings.Replace(anOrder, "state b", "state s", 1),
+		{name: "a callback before the task is known", given: aSubmit,
 			call: ended(func(e *End) { e.Anyone = true })},
 		{name: "another owner", given: strings.Replace(anOrder, "owner r1", "owner r2", 1), call: ended(nil)},
 		{name: "an ended order", given: "HSET order:o state e\n", call: ended(nil)},
@@ -459,25 +459,25 @@ var tables = map[string][]row{
 		{name: "the eighth failure begins a brake", given: anOrder + "HSET brake:A count 7 kind failed reason old\n",
 			call: ended(how(Failed))},
 		{name: "an order is lost", given: anOrder + "ZADD wants:main 5 B\n", call: ended(how(Lost))},
-		{name: "the submit is refused: nothing was bought", given: strings.Replace(anOrder, "state b", "state s", 1),
+		{name: "the submit is refused: nothing was bought", given: aSubmit,
 			call: ended(how(Refused))},
-		{name: "the third refusal begins a brake", given: strings.Replace(anOrder, "state b", "state s", 1) +
+		{name: "the third refusal begins a brake", given: aSubmit +
 			"HSET brake:A count 6 kind refused\nHSET brake:k count 19 kind refused\n", call: ended(how(Refused))},
-		{name: "an unknown order was refused after all", given: strings.Replace(anOrder, "state b", "state u", 1),
+		{name: "an unknown order was refused after all", given: anUnknownOrder,
 			call: ended(how(Refused))},
-		{name: "the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1),
+		{name: "the parameters are refused", given: aSubmit,
 			call: ended(how(Hopeless))},
 		{name: "a poll says that the parameters are refused: the order was bought", given: anOrder,
 			call: ended(how(Hopeless))},
-		{name: "the fifteenth failure, with one in flight", given: strings.Replace(anOrder, "state b", "state s", 1) +
+		{name: "the fifteenth failure, with one in flight", given: aSubmit +
 			"HSET brake:A kind refused since now-9000 count 39 every 5000 next now+4000 failures 13\nZADD inflight:A now+9 x\n",
 			call: ended(how(Refused))},
 		{name: "a probe with refused parameters doubles the interval",
-			given: strings.Replace(anOrder, "state b", "state s", 1) +
+			given: aSubmit +
 				"HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1\n", call: ended(how(Hopeless))},
-		{name: "an order placed before the brake doubles nothing", given: strings.Replace(anOrder, "state b", "state s", 1) +
+		{name: "an order placed before the brake doubles nothing", given: aSubmit +
 			"HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995\n", call: ended(how(Hopeless))},
-		{name: "the interval has an end", given: strings.Replace(anOrder, "state b", "state s", 1) +
+		{name: "the interval has an end", given: aSubmit +
 			"HSET brake:A kind hopeless since now-90000 count 8 every 3000000 next now-1\n", call: ended(how(Hopeless))},
 		{name: "a failure leaves the brake of refused parameters", given: anOrder +
 			"HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(how(Failed))},
@@ -487,19 +487,19 @@ var tables = map[string][]row{
 			"HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(nil)},
 		{name: "so does another failure of a later order", given: anOrder +
 			"HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(how(Failed))},
-		{name: "no slot at the service", given: strings.Replace(anOrder, "state b", "state s", 1), call: ended(how(Busy))},
-		{name: "a fault of the account brakes elsewhere", given: strings.Replace(anOrder, "state b", "state s", 1),
+		{name: "no slot at the service", given: aSubmit, call: ended(how(Busy))},
+		{name: "a fault of the account brakes elsewhere", given: aSubmit,
 			call: ended(how(Fault))},
 		{name: "a refused order gives its price back, on the day of its placing",
 			given: "HSET order:o id A account main owner r1 state s placed now-11046000 price 2989001\nHSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
 				o := theOrder()
 				inMoney(10000, 0)(o)
-				return fmt.Sprint(p.End(context.Background(), o, &End{How: Refused}))
+				return endOf(p.End(context.Background(), o, &End{How: Refused}))
 			}},
-		{name: "an order that was not submitted is stopped", given: strings.Replace(anOrder, "state b", "state p", 1),
+		{name: "an order that was not submitted is stopped", given: aPlacedOrder,
 			call: ended(how(Stopped))},
-		{name: "late: not submitted", given: strings.Replace(anOrder, "state b", "state p", 1), call: ended(how(Late))},
-		{name: "late: the submit may have left", given: strings.Replace(anOrder, "state b", "state s", 1),
+		{name: "late: not submitted", given: aPlacedOrder, call: ended(how(Late))},
+		{name: "late: the submit may have left", given: aSubmit,
 			call: ended(how(Late))},
 		{name: "the caller of a failed solve learns it", given: anOrder +
 			"ZADD tickets:A 1 1000|r1|x 2 1000|r2|y\nZADD inflight:A now+9 other\n", call: ended(how(Failed), answers(false))},
@@ -529,13 +529,13 @@ var tables = map[string][]row{
 		{name: "no slot: a second later the next order", given: anOrder, call: ended(how(Busy))},
 		{name: "no slot hides no fault of the account", given: anOrder +
 			"HSET brake:k kind account reason money since now-9 every 60000 next now+60000\n", call: ended(how(Busy))},
-		{name: "a busy provider is not compared", given: strings.Replace(anOrder, "state b", "state s", 1),
+		{name: "a busy provider is not compared", given: aSubmit,
 			call: ended(how(Busy), compared)},
-		{name: "nor is a fault of the account", given: strings.Replace(anOrder, "state b", "state s", 1),
+		{name: "nor is a fault of the account", given: aSubmit,
 			call: ended(how(Fault), compared)},
-		{name: "nor an order that was not submitted", given: strings.Replace(anOrder, "state b", "state p", 1),
+		{name: "nor an order that was not submitted", given: aPlacedOrder,
 			call: ended(how(Stopped), compared)},
-		{name: "all callers learn that the parameters are refused", given: strings.Replace(anOrder, "state b", "state s", 1) +
+		{name: "all callers learn that the parameters are refused", given: aSubmit +
 			"ZADD tickets:A 1 1000|r1|x 2 1000||y\nZADD inflight:A now+9 other\n", call: ended(how(Hopeless), answers(true))},
 	},
 	"outbox": {
@@ -655,6 +655,13 @@ func sent(ids ...string) func(p *Pool) any {
 // anOrder is a bought order o of the identity A, placed 10 s ago.
 const anOrder = "HSET order:o id A account main owner r1 state b placed now-10000 price 5\nZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
 	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD spend:overall now-10000 o\nHSET stats:A bought 1\n"
+
+// The same order before its task is known.
+var (
+	aPlacedOrder   = strings.NewReplacer("state b", "state p", "HSET stats:A bought 1\n", "").Replace(anOrder)
+	aSubmit        = strings.NewReplacer("state b", "state s", "HSET stats:A bought 1\n", "").Replace(anOrder)
+	anUnknownOrder = strings.NewReplacer("state b", "state u", "SADD owned:r1 o\n", "").Replace(anOrder)
+)
 
 // someSums are sums of an hour ago.
 const someSums = "HSET outcomes:main:turnstile at now-3600000 recent 10 order:ended 10 order:solved 10 order:leads 90000 report:accepted:x 10 report:rejected:x 2\n"
@@ -818,7 +825,11 @@ func ended(changes ...func(e *End)) func(p *Pool) any {
 			change(e)
 		}
 	}
-	return func(p *Pool) any { return fmt.Sprint(p.End(context.Background(), theOrder(), e)) }
+	return func(p *Pool) any { return endOf(p.End(context.Background(), theOrder(), e)) }
+}
+
+func endOf(how How, next captcha.ID, err error) string {
+	return fmt.Sprintf("%s, next %q, %v", how, next, err)
 }
 
 func beaten(p *Pool) any { return fmt.Sprint(p.Beat(context.Background())) }

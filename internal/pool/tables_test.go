@@ -34,6 +34,7 @@ type row struct {
 
 // In testdata a row begins with # and its name. Then come the keys: "  " unchanged, "- " as they were, "+ " as they are;
 // "! " a message that was published, and "= " the result without its zero fields (-1ms, too: none). Times are relative: now+N, now-N.
+// Only counters.txt and survey.txt show the minutes, hours and days of the counters.
 //
 // TestTables runs each step on a known state, and compares its result and the whole state that it leaves with
 // testdata/NAME.txt.
@@ -45,7 +46,12 @@ func TestTables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
 			for _, r := range rows {
-				synctest.Test(t, func(t *testing.T) { fmt.Fprintf(&text, "%s\n", play(t, r)) })
+				var step string
+				synctest.Test(t, func(t *testing.T) { step = play(t, r) })
+				if name != "counters" && name != "survey" {
+					step = ofCount.ReplaceAllString(step, "")
+				}
+				text.WriteString(step + "\n")
 			}
 			file := filepath.Join("testdata", name+".txt")
 			if *update {
@@ -155,6 +161,7 @@ func brief(text string) string {
 var (
 	zero      = `\b[A-Z]\w+:(?:0|0s|-1ms|\[\]|\{\}|0001-01-01 00:00:00 \+0000 UTC|)`
 	zeroField = regexp.MustCompile(zero + " | ?" + zero + "(})")
+	ofCount   = regexp.MustCompile(`(?m)^. (minutes|periods):.*\n`)
 	relative  = regexp.MustCompile(`now([+-]\d+)`)
 	absolute  = regexp.MustCompile(`\b\d{13}(\d{3})?\b`)
 )

@@ -61,16 +61,16 @@ type Provider interface {
 // Entry is a provider of the file.
 type Entry struct {
 	Provider    Provider
-	Account     string // fingerprint of its account and key; see Account
+	Fingerprint string // of its account and key
 	Concurrency int    // most orders in flight, of all replicas
 	Simulated   bool   // it costs nothing, and no site accepts its tokens
 	Callbacks   Callbacks
 	Price       func(captcha.Type) float64 // of a token; negative = unknown
 }
 
-// Account returns the fingerprint of an account and its key. It does not depend on the provider's name, so
+// Fingerprint returns the fingerprint of an account and its key. It does not depend on the provider's name, so
 // that a renamed provider is recognised, and is too short to reveal the key.
-func Account(protocol, url string, key captcha.Secret) string {
+func Fingerprint(protocol, url string, key captcha.Secret) string {
 	return hex.EncodeToString(signature.MAC(key, "poold account", protocol, strings.TrimRight(url, "/"))[:6])
 }
 
@@ -130,7 +130,7 @@ func (b *Buyer) SetProviders(entries []Entry) {
 	as.listed = nil
 	for _, e := range entries {
 		i := slices.IndexFunc(old, func(a *account) bool { return a.Provider == e.Provider })
-		a := &account{Provider: e.Provider, key: brakeKey(e.Provider.Name(), e.Account)}
+		a := &account{Provider: e.Provider, key: brakeKey(e.Provider.Name(), e.Fingerprint)}
 		if i >= 0 {
 			a = old[i]
 		} else if i = slices.IndexFunc(old, func(o *account) bool { return o.Name() == a.Name() }); i >= 0 {
@@ -146,7 +146,7 @@ func (b *Buyer) SetProviders(entries []Entry) {
 		}
 	}
 	as.former = slices.DeleteFunc(as.former, func(a *account) bool {
-		same := func(listed *account) bool { return listed.entry.Account == a.entry.Account }
+		same := func(listed *account) bool { return listed.entry.Fingerprint == a.entry.Fingerprint }
 		return now.Sub(a.removed) > formerFor || slices.ContainsFunc(as.listed, same)
 	})
 	as.mu.Unlock()
@@ -158,7 +158,7 @@ func (b *Buyer) SetProviders(entries []Entry) {
 func (as *accounts) of(f *facts) (present, former *account) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	same := func(a *account) bool { return a.entry.Account == f.Fingerprint }
+	same := func(a *account) bool { return a.entry.Fingerprint == f.Fingerprint }
 	var renamed, rotated *account
 	for _, a := range as.listed {
 		switch {

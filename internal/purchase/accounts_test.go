@@ -21,7 +21,7 @@ import (
 func keyed(key string) (*fake, purchase.Entry) {
 	f := newFake("main")
 	e := f.entry()
-	e.Account = key
+	e.Fingerprint = key
 	return f, e
 }
 
@@ -100,9 +100,9 @@ func TestKeyRotation(t *testing.T) {
 			ups   int
 		}{{replaced, provider.StateDown, 0}, {repaired, provider.StateOK, 1}} {
 			r.SetProviders([]purchase.Entry{c.entry})
-			testkit.Equal(t, "at once with "+c.entry.Account, r.Providers(t.Context())[0].State.Kind, provider.StateDown)
+			testkit.Equal(t, "at once with "+c.entry.Fingerprint, r.Providers(t.Context())[0].State.Kind, provider.StateDown)
 			time.Sleep(2400 * time.Millisecond)
-			testkit.Equal(t, "after the first calls of "+c.entry.Account, r.Providers(t.Context())[0].State.Kind, c.state)
+			testkit.Equal(t, "after the first calls of "+c.entry.Fingerprint, r.Providers(t.Context())[0].State.Kind, c.state)
 			ups := r.log.Count("a provider is up again", "took=5s") + r.log.Count("a provider is up again", "took=6s")
 			testkit.Equal(t, "logged, with the time since the first fault", ups, c.ups)
 		}
@@ -122,7 +122,7 @@ func TestKeyRotation(t *testing.T) {
 		r.stop()
 		next := newFake("other")
 		renamed := next.entry()
-		renamed.Account = "k"
+		renamed.Fingerprint = "k"
 		two := w.replica("r2") // its file has no provider: the order is stranded until the reload
 		time.Sleep(10 * second)
 		if s := two.log.String(); two.log.Count("cannot be collected", "provider=main") != 1 {

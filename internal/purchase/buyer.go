@@ -260,7 +260,7 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(),
 			Choice: how, Status: "open", Price: -1,
 		},
-		Fingerprint: e.Account, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Timeout: a.Timeout(),
+		Fingerprint: e.Fingerprint, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Timeout: a.Timeout(),
 		Called: e.Callbacks.on(), Delay: e.Callbacks.Delay,
 		Fallback: cmp.Or(e.Callbacks.Fallback, min(longestFallback, a.Timeout()/2, (s.Lifetime-s.Margin)/2)),
 		Guest:    s.Guest, Budgets: s.Budgets,
@@ -411,7 +411,8 @@ func (b *Buyer) resume(ctx context.Context, name string) {
 		return
 	}
 	done := func() { b.remove(o); o.stop() }
-	b.c.Log.Info("an order is resumed", "target", o.facts.Target, "provider", o.facts.Provider, "task", e.Task)
+	b.c.Log.Info("an order is taken over", "target", o.facts.Target, "provider", o.facts.Provider, "order", name,
+		"task", e.Task, "state", string(e.State))
 	started := b.adopted.TryGo(func() error {
 		defer done()
 		return panics.Contain(b.c.Log, "panic in an adopted order", func() {

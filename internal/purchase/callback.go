@@ -157,14 +157,14 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 		if err != nil {
 			return "", err
 		}
-		if how == pool.Repeated {
+		if how == pool.RepeatedTask {
 			return CallbackMalformed, nil
 		}
 	}
 	// The token was solved after the submit, and at most f.Delay before its callback arrived.
 	n := news{trigger: solved, by: "callback", callback: true, born: o.submitted.Sub(o.placed), solvedAt: time.Now()}
 	n.solution = provider.Solution{Token: l.Token, Extra: l.Extra, Expires: l.Expires}
-	// a replay of letters must not wait
+	// late: a dead letter, which must not wait for a poll
 	member, late := captcha.Of(f.Identity.Type).Extra, time.Since(arrived) > completeTime
 	if a, _ := b.accounts.of(f); a != nil && !late && l.Code == "" && f.Task != "" && member != "" &&
 		l.Extra.Members()[member] == "" {
@@ -195,7 +195,7 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	switch how {
 	case pool.Gone:
 		return CallbackUnknown, nil
-	case string(pool.Solved), pool.Expired:
+	case pool.Solved, pool.Expired:
 		return CallbackSettled, nil
 	}
 	return CallbackFailed, nil

@@ -25,7 +25,7 @@
 //	submitting  pool.Begin has been answered: the submit may have left
 //	bought      the task is known: polls, or a callback, end the order
 //	unknown     the submit had no answer: the order counts as bought until its deadline, unless a
-//	            callback ends it before
+//	            callback ends it before; the deadline is now a provider's timeout away (Order.Hold)
 //
 // The table in order.go says what ends an order in which state, and how. An order that a crash, a panic
 // or a lost answer of Redis left behind is found by the next beats of its owner, or of the replica that has taken it

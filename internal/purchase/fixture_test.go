@@ -215,7 +215,7 @@ func newFake(name string) *fake { return &fake{name: name, limit: 120 * second} 
 
 func (f *fake) entry() purchase.Entry {
 	price := func(captcha.Type) float64 { return 0.002 }
-	return purchase.Entry{Provider: f, Account: f.name + "-key", Concurrency: 10, Price: price}
+	return purchase.Entry{Provider: f, Fingerprint: f.name + "-key", Concurrency: 10, Price: price}
 }
 
 func (f *fake) Name() string                                      { return f.name }

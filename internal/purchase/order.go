@@ -190,12 +190,12 @@ type news struct {
 }
 
 // end carries out what the table says. It returns the end, pool.Gone or pool.Other; "" = the order goes on.
-func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (how string, err error) {
+func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (how pool.How, err error) {
 	e := ends[situation{state, n.trigger}]
 	if e.how == "" {
 		if e.unknown {
 			o.journal.Hold = o.facts.Timeout
-			_, err = b.c.Pool.Bought(ctx, &o.journal, "", row(o, b.c.Active))
+			_, err = b.c.Pool.Unanswered(ctx, &o.journal, row(o, b.c.Active))
 			o.owned.Store(false)
 		}
 		return "", err
@@ -242,21 +242,21 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 		b.Turn(next)
 	}
 	switch how {
-	case pool.Gone, pool.Other, string(pool.Stopped):
+	case pool.Gone, pool.Other, pool.Stopped:
 		return how, nil
 	case pool.Repeated:
 		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "order", f.Order,
 			"task", f.Task)
-	case string(pool.Failed):
+	case pool.Failed:
 		if f.Code == CodeTimeout {
 			b.c.Log.Warn("an order was not solved in time, and its price counts", "target", f.Target, "provider", f.Provider,
 				"order", f.Order, "task", f.Task)
 		}
-	case string(pool.Lost):
+	case pool.Lost:
 		b.c.Log.Warn("an order is lost: its outcome is unknown, and its price counts",
 			"target", f.Target, "provider", f.Provider, "order", f.Order, "task", f.Task)
 	}
-	f.Outcome = pool.How(how)
+	f.Outcome = how
 	if n.trigger == solved {
 		f.Solved = o.onRedis(n.solvedAt)
 	}
@@ -276,7 +276,7 @@ func row(o *order, wanted bool) string {
 // persist repeats a step of an order that must not be lost until it is done: Redis may be away, full or read-only
 // meanwhile. It ends at the order's deadline, and stopGrace after the end of ctx.
 func (b *Buyer) persist(ctx context.Context, o *order,
-	step func(context.Context) (string, error)) (how string, err error) {
+	step func(context.Context) (pool.How, error)) (how pool.How, err error) {
 	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.placed.Add(b.life(o.facts.Timeout)))
 	defer cancel()
 	unhook := context.AfterFunc(ctx, func() {
@@ -316,17 +316,17 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 	how := b.finish(ctx, o, pool.Bought, n)
 	crash.At("ended")
 	late := o.facts.Called && n.solvedAt.Sub(o.submitted) >= o.facts.Fallback
-	if a, _ := b.accounts.of(&o.facts); a != nil && late && how == string(pool.Solved) && !o.elsewhere.Load() {
+	if a, _ := b.accounts.of(&o.facts); a != nil && late && how == pool.Solved && !o.elsewhere.Load() {
 		b.noteCallback(a, false)
 	}
 }
 
 // finish ends an order, whose end is not to be lost.
-func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (how string) {
-	how, err := b.persist(ctx, o, func(ctx context.Context) (string, error) { return b.end(ctx, o, state, n) })
+func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (how pool.How) {
+	how, err := b.persist(ctx, o, func(ctx context.Context) (pool.How, error) { return b.end(ctx, o, state, n) })
 	if err != nil && !o.elsewhere.Load() {
 		b.c.Log.Warn("the end of an order is not stored: it is resumed when Redis answers", "target", o.facts.Target,
-			"provider", o.facts.Provider, "task", o.facts.Task, "err", err)
+			"provider", o.facts.Provider, "order", o.facts.Order, "task", o.facts.Task, "err", err)
 	}
 	if err == nil && n.trigger == busy && n.delay > time.Second { // the brake of the table is for a second
 		b.setBrake(ctx, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
@@ -371,19 +371,19 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 		return newsOf("submit", err)
 	}
 	f.Task = task
-	how, err := b.persist(ctx, o, func(ctx context.Context) (string, error) {
+	how, err := b.persist(ctx, o, func(ctx context.Context) (pool.How, error) {
 		return b.c.Pool.Bought(ctx, &o.journal, task, row(o, b.c.Active))
 	})
 	switch {
 	case err != nil:
 		b.c.Log.Warn("the task of a submit is not stored: only a callback can bring its token", "target", f.Target,
-			"provider", f.Provider, "task", task, "err", err)
+			"provider", f.Provider, "order", f.Order, "task", task, "err", err)
 		f.Task = ""
 	case how == pool.Gone: // a callback was faster, or the deadline was
 		b.c.Log.Debug("the order of a submit has ended before its answer", "target", f.Target, "provider", f.Provider,
 			"task", task)
 		f.Task = ""
-	case how == pool.Repeated:
+	case how == pool.RepeatedTask:
 		b.c.Log.Error("a submit was answered with the task of another order", "target", f.Target, "provider", f.Provider,
 			"task", task)
 		f.Task = ""

@@ -140,10 +140,11 @@ func TestEnds(t *testing.T) {
 				}
 			}
 			fmt.Fprintf(&text, "stats%s; %d in flight; spend %d\n", stats, w.inFlight("main"), w.spend())
-			for _, key := range []string{"main.main-key", string(s.ID)} {
+			for i, key := range []string{"main.main-key", string(s.ID)} {
 				b := w.db.HGetAll(t.Context(), "{p}:brake:"+key).Val()
 				if b["kind"] != "" {
-					fmt.Fprintf(&text, "brake %.4s: %s count %q every %q: %s\n", key, b["kind"], b["count"], b["every"], b["reason"])
+					fmt.Fprintf(&text, "brake of the %s: %s count %q every %q: %s\n", []string{"account", "identity"}[i],
+						b["kind"], b["count"], b["every"], b["reason"])
 				}
 			}
 			fmt.Fprintf(&text, "observed %s, %d warnings\n", r.outcomes(), r.log.Count("level=WARN", "its price counts"))

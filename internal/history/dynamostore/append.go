@@ -154,7 +154,7 @@ func (i item) key() key { return key{i.text("PK"), i.text("SK")} }
 // text returns a string attribute, or "" if it is missing or of another type.
 func (i item) text(name string) string { value, _ := i[name].(string); return value }
 
-// copyTo returns a copy under another key. It is not in the index, which needs both of its keys.
+// copyTo returns a copy under another key. The copy is not in the index, because it lacks one of the index's two keys.
 func (i item) copyTo(k key) item {
 	i = maps.Clone(i)
 	delete(i, "GSI1PK")

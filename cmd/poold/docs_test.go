@@ -36,6 +36,27 @@ func readDocs(t *testing.T) (pages map[string]string, text string) {
 	return pages, text
 }
 
+// docs/redis.md lists each key that poold writes beside the stock, by the first word of its name.
+func TestDocsListTheKeysOfRedis(t *testing.T) {
+	pages, _ := readDocs(t)
+	names := regexp.MustCompile(`'@([a-z]+)[:']|p\.key\("([a-z]+)"|Prefix \+ "\}:([a-z]+)"`)
+	found := 0
+	testkit.NoError(t, filepath.WalkDir(filepath.Join(root, "internal"), func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, match := range names.FindAllSubmatch(source, -1) {
+			name := string(slices.Concat(match[1:]...))
+			if found++; !regexp.MustCompile("[`:]" + name + "[`:]").MatchString(pages["docs/redis.md"]) {
+				t.Errorf("%s: docs/redis.md does not list the key %s", path, name)
+			}
+		}
+		return err
+	}))
+	testkit.AtLeast(t, "keys in the code", found, 100)
+}
+
 // Each link leads to a file and to one of its headings.
 func TestDocsLinksLead(t *testing.T) {
 	pages, _ := readDocs(t)

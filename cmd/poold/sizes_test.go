@@ -27,8 +27,8 @@ var sizeLimits = []struct {
 	{"lua", "lines of scripts", 785},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
-	{"tests", "Go lines of _test.go files", 29000},
-	{"words", "words of Markdown", 23200},
+	{"tests", "Go lines of _test.go files", 29100},
+	{"words", "words of Markdown", 23300},
 }
 
 // The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.

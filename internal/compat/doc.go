@@ -32,5 +32,6 @@
 //
 // # Out of scope
 //
-// The package contains no HTTP, no keys of callers and no Redis key. Each caller passes the Terms of the take.
+// The package contains no HTTP, no keys of callers and no Redis key. Its callers pass the margin and
+// the other Terms of a take.
 package compat

@@ -88,7 +88,7 @@ func (m *Manager) saveAll(ctx context.Context) {
 	}
 }
 
-// counted converts the counts for the policy.
+// counted converts what decide counted to the form of package policy.
 func counted(c *pool.Counts, lead time.Duration) *policy.Counts {
 	f := c.Counters
 	s := &policy.Counts{

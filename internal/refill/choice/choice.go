@@ -144,7 +144,7 @@ func lowest(costs []float64) int {
 	return slices.IndexFunc(costs, func(cost float64) bool { return cost <= least*(1+nearly) })
 }
 
-// mean returns an estimated share.
+// mean estimates the share of good results; few results change the prior share only a little.
 func mean(good, all float64) float64 { return (good + priorShare*priorWeight) / (all + priorWeight) }
 
 // lower returns the lower confidence bound of a share: one standard deviation below its mean.

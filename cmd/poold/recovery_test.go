@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -211,4 +212,34 @@ func TestKillDuringAnOrder(t *testing.T) {
 			t.Logf("bought %d, sold %d, lost %d", bought, books.Totals.Submitted, s.Lost)
 		})
 	}
+}
+
+// Redis is killed with orders in flight, and comes back with its append-only file. Their tokens, which the service made
+// meanwhile, come to the stock, and nothing is bought again.
+func TestRedisComesBackWithItsFile(t *testing.T) {
+	testkit.WithoutRace(t)
+	t.Parallel()
+	const depth = 3
+	address, folder := redistest.FreeAddress(t), t.TempDir()
+	startRedis := func() (kill func()) {
+		redis := exec.Command("redis-server", "--port", address[strings.Index(address, ":")+1:], "--bind", "127.0.0.1",
+			"--dir", folder, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
+		testkit.NoError(t, redis.Start())
+		kill = func() { _ = redis.Process.Kill(); _ = redis.Wait() }
+		t.Cleanup(kill)
+		return kill
+	}
+	kill := startRedis()
+	solves := quick()
+	solves.Median, solves.Min, solves.Max = 5*time.Second, 5*time.Second, 5*time.Second
+	w := newWorld(t, solves, terms{depth: depth, redis: "redis://" + address, timeout: "60s"})
+	p := w.start(t)
+	testkit.Within(t, 30*time.Second, "orders in flight", func() bool { return p.target("login").Bought == depth })
+	kill()
+	testkit.Within(t, 30*time.Second, "the service to solve them",
+		func() bool { return ledger(t, w.provider).Totals.Collected == depth })
+	startRedis()
+	s := w.atRest(t, p, 30*time.Second)
+	testkit.Equal(t, "submitted, lost and ready", fmt.Sprint(ledger(t, w.provider).Totals.Submitted, s.Lost, s.Fresh), "3 0 3")
+	testkit.AtLeast(t, "tokens", w.drain(t, p, map[string]bool{}), depth)
 }

@@ -7,8 +7,8 @@
 //
 //	buyer.go     Buy; orders of dead replicas, orders past their deadline, the stop
 //	order.go     an order, its journal entry, its row in the history, the table of ends; submit and polls
-//	accounts.go  the providers of the file and the former ones; which one gets an order; what calls say
-//	             about an account (its brake); reports of callers
+//	accounts.go  the providers of the file and the former ones; which one gets an order; reports of callers
+//	brakes.go    what calls say about an account: its brake, its state, probes and the events
 //	callback.go  callbacks and dead letters
 //
 // # The types of an order

@@ -1,0 +1,355 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"poold/internal/panics"
+	"poold/internal/pool"
+	"poold/internal/provider"
+)
+
+const (
+	// refreshEvery is the time between two reads of a provider's thread limit and balance.
+	refreshEvery = time.Minute
+	// accountEvery is the shortest time between two probes of an account with a fault, and outageEvery between
+	// two probes of a service without proper answers.
+	accountEvery, outageEvery = time.Minute, 10 * time.Second
+	// outageAfter is the number of calls in a row without a proper answer after which there is an outage, and outageFor
+	// the time after which two are enough: a service that answers 503 to all submits gets few. They concern at least
+	// two orders: the odd answers of one task are that task's fault.
+	outageAfter, outageFor = 5, 10 * time.Second
+)
+
+// refresh reads the thread limits and balances of new providers, and of all once a minute. A provider that
+// hangs does not delay the others. During an account fault only orders call the service, unless its balance was empty.
+func (b *Buyer) refresh(ctx context.Context) {
+	as, now := &b.accounts, time.Now()
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	for _, a := range as.list() {
+		as.mu.Lock()
+		isBarred := a.brake.Kind == pool.BrakeAccount && !isEmpty(a.brake) && !a.inherited
+		if now.Sub(a.refreshed) >= refreshEvery && !isBarred {
+			a.refreshed = now
+			calls.Go(func() {
+				_ = panics.Contain(b.c.Log, "panic in a provider", func() { b.refreshAccount(ctx, a) })
+			})
+		}
+		as.mu.Unlock()
+	}
+}
+
+func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
+	defer cancel()
+	asked := time.Now()
+	_, brake, _ := b.accounts.terms(a)
+	isBroke := brake.Kind == pool.BrakeAccount // the event of its fault is enough
+	total, ok, err := a.Threads(limited)
+	if ctx.Err() != nil {
+		return
+	}
+	if fault := (*provider.Error)(nil); errors.As(err, &fault) && fault.Class == provider.Account {
+		b.note(ctx, a, call{poll: true, asked: asked, err: err}) // like a poll, it says nothing about submits
+	}
+	as := &b.accounts
+	as.mu.Lock()
+	if err == nil { // else the last number stays
+		a.threads = 0
+		if ok {
+			a.threads = max(1, total) // with 0 threads, the answer to an order says why
+		}
+	}
+	as.mu.Unlock()
+	if err = errors.Join(err, a.ReadBalance(limited)); err != nil {
+		b.c.Log.Debug("threads or balance not read", "provider", a.Name(), "err", err)
+	} else if balance := a.Balance(); balance != nil {
+		as.mu.Lock()
+		a.inherited = a.inherited && *balance <= 0
+		if brake.Kind == pool.BrakeOutage && time.Now().After(brake.Next) {
+			a.tried = time.Time{} // it answers again: the next order tries it, also if another provider is up
+		}
+		as.mu.Unlock()
+		if b.c.BalanceRead != nil && !isBroke {
+			b.c.BalanceRead(a.Name(), *balance)
+		}
+	}
+}
+
+// Status is the state of a provider of the file.
+type Status struct {
+	Name        string
+	State       provider.State
+	Brake       pool.Brake // of its key, over all replicas
+	InFlight    int        // orders of all replicas; while Redis is away, as last read
+	Concurrency int
+	Silent      bool // callbacks do not arrive, so tasks are polled from the start
+}
+
+// Providers returns the states of the providers of the file, by the brake that all replicas share.
+func (b *Buyer) Providers(ctx context.Context) []Status {
+	b.readBrakes(ctx)
+	as := &b.accounts
+	listed := as.list()
+	var list []Status
+	var names []string
+	for _, a := range listed {
+		names = append(names, a.Name())
+	}
+	counts, err := b.c.Pool.InFlight(ctx, names)
+	for i, a := range listed {
+		e, brake, silent := as.terms(a)
+		as.mu.Lock()
+		if err == nil {
+			a.inFlight = counts[i]
+		}
+		list = append(list, Status{Name: a.Name(), State: stateOf(a, brake), Brake: brake, InFlight: a.inFlight,
+			Concurrency: e.Concurrency, Silent: silent})
+		as.mu.Unlock()
+	}
+	return list
+}
+
+// stateOf returns the state of a provider whose key has a brake.
+func stateOf(p Provider, brake pool.Brake) provider.State {
+	s := provider.State{Kind: provider.StateOK, Balance: p.Balance()}
+	if !brake.Brakes() {
+		return s
+	}
+	s.Kind, s.Reason, s.Since, s.Until = provider.StateDown, brake.Reason, brake.Since, brake.Next
+	switch brake.Kind {
+	case string(pool.Busy), string(pool.Refused):
+		s.Kind = provider.StateBusy
+		if time.Since(brake.Next) > outageEvery { // no order tried it lately
+			return provider.State{Kind: provider.StateOK, Balance: s.Balance}
+		}
+	case pool.BrakeAccount:
+		if !isEmpty(brake) {
+			s.Balance = nil // nobody reads it during the fault
+		}
+		s.Code, _, _ = strings.Cut(brake.Reason, ": ")
+		if strings.HasPrefix(brake.Reason, "ERROR: ") { // 2captcha's codes of bans, such as ERROR: 1001
+			s.Code = brake.Reason[:min(len(brake.Reason), len("ERROR: 1001"))]
+		}
+		s.Fault, s.Remedy = p.Advice(s.Code)
+	}
+	return s
+}
+
+// ErrUnknownProvider means that no provider of the file has the name.
+var ErrUnknownProvider = errors.New("no provider has this name")
+
+// Probe tries a provider now, after an operator has repaired its account: it reads the balance. If that proves the
+// repair, the provider is up; else the next order passes. The error is ErrUnknownProvider, the service's error, or
+// pool.ErrDown.
+func (b *Buyer) Probe(ctx context.Context, name string) error {
+	a := b.accounts.byName(name)
+	if a == nil {
+		return ErrUnknownProvider
+	}
+	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
+	defer cancel()
+	if err := a.ReadBalance(limited); err != nil {
+		return fmt.Errorf("probing %s: %w", name, err)
+	}
+	_, brake, _ := b.accounts.terms(a)
+	isBan := brake.Kind == pool.BrakeAccount && !isEmpty(brake) && !strings.Contains(brake.Reason, "KEY")
+	if balance := a.Balance(); balance != nil && *balance > 0 && !isBan {
+		_, err := b.c.Pool.Lift(ctx, name, a.key, 0)
+		return err
+	}
+	return b.c.Pool.Retry(ctx, a.key, name)
+}
+
+// streak counts calls in a row that had no proper answer.
+type streak struct {
+	failures int
+	since    time.Time // the first failure
+	order    string    // of the first failure
+	several  bool      // they concern several orders
+}
+
+func (s *streak) add(order string) (outage bool) {
+	if s.failures++; s.failures == 1 {
+		s.since, s.order = time.Now(), order
+	}
+	s.several = s.several || s.order != order
+	return s.several && (s.failures >= outageAfter || time.Since(s.since) >= outageFor)
+}
+
+// call is a finished submit or poll.
+type call struct {
+	poll  bool
+	order string
+	asked time.Time
+	err   error
+}
+
+// note brakes an account, or lifts its brake, after a call with its key. A failed submit that is busy or
+// refused is counted by the end of its order, and an accepted one proves the account when its task is
+// stored.
+func (b *Buyer) note(ctx context.Context, a *account, c call) {
+	as, ago := &b.accounts, time.Since(c.asked)
+	var fault *provider.Error
+	if errors.As(c.err, &fault) && fault.Class == provider.Account {
+		as.mu.Lock()
+		a.slowPolls = a.slowPolls || c.poll
+		as.mu.Unlock()
+		b.setBrake(ctx, a.key, pool.BrakeAccount, fault.Error(), max(accountEvery, fault.Delay), ago)
+		return
+	}
+	counts, failed := isProper(c.err)
+	if !counts {
+		return
+	}
+	as.mu.Lock()
+	s, kind, known := &a.submits, pool.BrakeOutage, a.brake
+	if c.poll {
+		s, kind = &a.polls, pool.BrakePolls
+	}
+	a.inherited = a.inherited && failed
+	first := failed && !c.poll && s.failures == 0
+	outage := failed && s.add(c.order)
+	if !failed {
+		*s = streak{}
+		a.slowPolls = a.slowPolls && !c.poll
+	}
+	as.mu.Unlock()
+	if first {
+		b.c.Log.Warn("a submit got no proper answer", "provider", a.Name(), "err", c.err)
+	}
+	switch {
+	case outage && !c.poll && known.Kind == pool.BrakePolls: // the trial stays a poll
+	case outage:
+		every := max(outageEvery, fault.Delay)
+		if _, interval := a.Pace(""); c.poll {
+			every = max(every, 2*interval) // so that a poll in flight is the trial, not an order
+		}
+		b.setBrake(ctx, a.key, kind, "no proper answer: "+fault.Error(), every, ago)
+	case failed || !c.poll:
+	case known.Kind == pool.BrakePolls: // the answered poll ends an outage of polls
+		// without an answer, the next answered poll tries again
+		_, _ = b.c.Pool.Lift(context.WithoutCancel(ctx), a.Name(), a.key, ago)
+	}
+}
+
+// isProper reports whether a call says anything about the service, and whether it had no proper answer. The
+// codes of package provider are lower case, the services' codes are not.
+func isProper(err error) (counts, failed bool) {
+	var fault *provider.Error
+	switch {
+	case err == nil, errors.Is(err, provider.ErrNotReady):
+		return true, false
+	case !errors.As(err, &fault), fault.Code == "caller_gave_up": // no call, or the caller did not wait for its end
+		return false, false
+	}
+	isOurs := fault.Code == strings.ToLower(fault.Code)
+	return true, fault.Class == provider.Capacity && isOurs && fault.Code != "http_429"
+}
+
+// setBrake sets the brake of a key. Without an answer of Redis the next failed call tries again.
+func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) {
+	_, _ = b.c.Pool.Brake(context.WithoutCancel(ctx), key, kind, reason, every, ago)
+}
+
+// pollsSlowly reports whether the service refuses polls because of an account fault.
+func (as *accounts) pollsSlowly(a *account) bool {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return a.slowPolls
+}
+
+// readBrakes reads the brakes of the accounts' keys. Each replica logs that a provider is down, and its end, also if
+// other replicas met it.
+func (b *Buyer) readBrakes(ctx context.Context) {
+	as := &b.accounts
+	listed := as.list()
+	var keys []string
+	for _, a := range listed {
+		keys = append(keys, a.key)
+	}
+	brakes, err := b.c.Pool.Brakes(ctx, keys)
+	if err != nil {
+		return
+	}
+	var stuck []string
+	all := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !isDown(other) })
+	none := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !other.Brakes() })
+	for i, a := range listed {
+		as.mu.Lock()
+		before, now := a.brake, brakes[i]
+		if a.inherited = a.inherited && !now.Brakes(); a.inherited {
+			now = before
+		} else if isDown(before) && isDown(now) && before.Since.Before(now.Since) {
+			now.Since = before.Since // the new key is wrong, too
+		}
+		if a.brake = now; !before.Brakes() && now.Brakes() {
+			a.tried = time.Now()
+		} else if now.Brakes() && !now.Next.Equal(before.Next) && time.Until(now.Next) < now.Every/2 { // Buyer.Probe
+			a.tried = time.Time{} // the next order goes there, also if another provider is up
+		}
+		if before.Brakes() && !now.Brakes() {
+			a.slowPolls = false
+		}
+		if isDown(before) != isDown(now) {
+			a.refreshed = time.Time{} // the balance may have changed
+		}
+		as.mu.Unlock()
+		b.announce(a, before, now, none)
+		if isStuck(now) && !all { // else no order could replace those that are stuck
+			stuck = append(stuck, a.Name())
+		}
+	}
+	if b.c.Pool.SetStuck(stuck) && b.Turn != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, o := range b.running {
+			if o.waits.Load() && slices.Contains(stuck, o.facts.Provider) {
+				b.Turn(o.facts.ID)
+			}
+		}
+	}
+}
+
+// isDown reports whether a brake is more than a busy service.
+func isDown(brake pool.Brake) bool {
+	return brake.Brakes() && brake.Kind != string(pool.Busy) && brake.Kind != string(pool.Refused)
+}
+
+// isEmpty reports whether the fault of an account is its empty balance.
+func isEmpty(brake pool.Brake) bool { return strings.Contains(brake.Reason, "BALANCE") }
+
+// isStuck reports whether the service answers no polls of a key, so that orders in flight bring no token. With an empty
+// balance it does.
+func isStuck(brake pool.Brake) bool {
+	return brake.Brakes() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeAccount && !isEmpty(brake))
+}
+
+// announce logs that a provider went down or up, or that its account has a fault besides. The argument none reports
+// whether no provider takes orders.
+func (b *Buyer) announce(a *account, before, now pool.Brake, none bool) {
+	is := isDown(now)
+	if is == isDown(before) && (now.Kind != pool.BrakeAccount || now.Kind == before.Kind) {
+		return
+	}
+	state, log := stateOf(a, now), b.c.Log.Warn
+	if now.Kind == pool.BrakeAccount || none { // an operator must act
+		log = b.c.Log.Error
+	}
+	if is {
+		log("a provider is down", "provider", a.Name(), "reason", state.Notice(a.Name(), none),
+			"from", now.Since.Truncate(time.Second), "retry_at", now.Next.UTC().Truncate(time.Second))
+	} else {
+		state.Since = before.Since
+		b.c.Log.Info("a provider is up again", "provider", a.Name(), "took", time.Since(before.Since).Round(time.Second))
+	}
+	if b.c.ProviderChanged != nil {
+		b.c.ProviderChanged(a.Name(), is, state, none)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"poold/internal/events"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/refill"
 	"poold/internal/replicas"
 	"poold/internal/status"
 	"poold/internal/targets/reload"
@@ -156,16 +157,19 @@ func (d *daemon) noteBalance(provider string, balance float64) {
 	d.noteChange("balance", e)
 }
 
-// noteRefused adds an event: a service rejects the parameters of a target, or takes its orders again.
-func (d *daemon) noteRefused(target, reason string, is bool) {
-	text := "The service refuses target " + target + ": " + reason +
-		": nothing is bought for it; check its sitekey and pageurl on the site, " +
-		"correct the file, or `poold resume " + target + "` if the service erred."
-	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: "refused",
-		Lasts: events.Kept}
-	if !is {
-		e.Kind, e.State, e.Text = events.TargetOK, "accepted",
-			cmp.Or(reason, "The service takes orders of target "+target+" again.")
+// noteFailing adds an event: a service rejects the parameters of a target, or its orders fail; or they bring tokens again.
+func (d *daemon) noteFailing(target, state, reason string) {
+	e := events.Event{Kind: events.TargetOK, Subject: target, Target: target, State: "accepted", Lasts: events.Kept,
+		Text: cmp.Or(reason, "Orders of target "+target+" bring tokens again.")}
+	switch state {
+	case refill.Refused:
+		e.Kind, e.State = events.TargetRefused, "refused"
+		e.Text = "The service refuses target " + target + ": " + reason +
+			": nothing is bought for it; check its sitekey and pageurl on the site, " +
+			"correct the file, or `poold resume " + target + "` if the service erred."
+	case refill.Starved:
+		e.Kind, e.State = events.TargetFailing, "failing"
+		e.Text = "Orders of target " + target + " fail: " + reason + "; see `poold history orders --status error`."
 	}
 	d.noteChange("refused", e)
 }

@@ -23,6 +23,7 @@ const (
 	BudgetUsedUp   Kind = "budget_used_up"
 	BudgetOK       Kind = "budget_ok"      // less than 75 % of a budget are used again
 	TargetRefused  Kind = "target_refused" // a service rejects the parameters of a target
+	TargetFailing  Kind = "target_failing" // its orders fail, so that few are placed
 	TargetOK       Kind = "target_ok"      // and takes its orders again
 	RedisDown      Kind = "redis_down"     // only for the webhook: the list is in Redis
 	RedisUp        Kind = "redis_up"       // Redis serves again after an outage

@@ -175,8 +175,8 @@ func (n *Notifier) post(ctx context.Context, e events.Event) bool {
 
 // send makes one request. The status is 0 without an answer.
 func (n *Notifier) send(ctx context.Context, e events.Event) (status int, err error) {
-	if time.Since(e.At) > time.Minute {
-		e.Text += " (this was at " + e.At.UTC().Format("15:04") + " UTC)"
+	if time.Since(e.At) > 15*time.Second {
+		e.Text += " (this was at " + e.At.UTC().Format(time.TimeOnly) + " UTC)"
 	}
 	body, _ := json.Marshal(e) // of texts and a time: no error is possible
 	ctx, cancel := context.WithTimeout(ctx, postLimit)

@@ -94,7 +94,7 @@ type State struct {
 	Reason  string    // why the provider is not ok; "" when ok
 	Code    string    // code of an account fault; "" for other states
 	Fault   string    // what the provider does, such as "refuses the key"; "" = unknown
-	Remedy  string    // advice to the operator; "" = none
+	Remedy  string    // advice to the operator; "" unless the provider is down
 	Since   time.Time // when the provider went down; zero unless it is down
 	Until   time.Time // when the next call is allowed; zero when ok
 	Balance *float64  // the last balance that was read; nil = none yet
@@ -111,6 +111,5 @@ func (s State) Notice(provider string, none bool) string {
 	if none {
 		consequence = "no provider takes orders now, and nothing is bought"
 	}
-	return s.Sentence(provider) + ": " + consequence + "; " + cmp.Or(s.Remedy,
-		"see whether it can be reached; poold tries it again when an order needs it, and at once after `poold probe "+provider+"`")
+	return s.Sentence(provider) + ": " + consequence + "; " + s.Remedy
 }

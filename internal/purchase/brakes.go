@@ -139,6 +139,10 @@ func stateOf(p Provider, brake pool.Brake) provider.State {
 		}
 		s.Fault, s.Remedy = p.Advice(s.Code)
 	}
+	if s.Kind == provider.StateDown && s.Remedy == "" {
+		s.Remedy = "see whether the service works and can be reached; poold tries it again when an order needs it, and at " +
+			"once after `poold probe " + p.Name() + "`"
+	}
 	return s
 }
 

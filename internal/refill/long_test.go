@@ -84,7 +84,7 @@ func TestBrakes(t *testing.T) {
 		r.Apply(others(login))
 		time.Sleep(44 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
-		testkit.Equal(t, "told", strings.Join(r.told, ", "), "login: ERROR hopelesstrue, login: false")
+		testkit.Equal(t, "told", strings.Join(r.told, ", "), "login: refused ERROR hopeless, login: ok ")
 		testkit.Equal(t, "tokens and orders", w.counts(login).Fresh+w.counts(login).Orders, 20)
 
 		w.set(func() { w.how = func(*purchase.Spec) pool.How { return pool.Hopeless } })
@@ -99,8 +99,9 @@ func TestBrakes(t *testing.T) {
 	})
 	bubble(t, "the orders fail", func(t *testing.T, w *world) {
 		login := target("login", 20)
+		login.ProvidersPolicy = targets.ProvidersOrdered
 		w.lead, w.how = second, func(*purchase.Spec) pool.How { return pool.Failed }
-		w.start(2, file(login))
+		r := w.start(2, file(login))[0]
 		time.Sleep(10 * second)
 		before := w.sold(login)
 		time.Sleep(10 * time.Minute)
@@ -108,10 +109,15 @@ func TestBrakes(t *testing.T) {
 			t.Errorf("%d orders in 10 minutes, want one in 5 s", n)
 		}
 		testkit.Equal(t, "state", w.state(login),
-			"starved the last orders failed, so one is tried each 5s (check the sitekey, and the provider): ERROR failed")
+			"starved the last orders failed, so one is tried each 5s (check the sitekey, and the provider; "+
+				"`providers_policy: best` would try another one): ERROR failed")
 		w.set(func() { w.how = nil })
 		time.Sleep(10 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
+		told := strings.Join(r.told, ", ")
+		if strings.Count(told, "login: starved the last orders failed") != 1 || !strings.HasSuffix(told, ", login: ok ") {
+			t.Errorf("told %s", told)
+		}
 	})
 	bubble(t, "there is no provider", func(t *testing.T, w *world) {
 		login := target("login", 3)

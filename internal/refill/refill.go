@@ -56,9 +56,9 @@ type Buyer interface {
 
 // Manager decides for the targets of a file. It is safe for concurrent use.
 type Manager struct {
-	// Refused is called when the state of a target changes: whether it is Refused now, and the reason. It must not block,
-	// and is set before Run.
-	Refused func(target, reason string, is bool)
+	// Failing is called when the state of a target changes to Refused, to Starved because its orders fail, or to OK, with
+	// the reason; an OK without one is the end. It must not block, and must be set before Run.
+	Failing func(target, state, reason string)
 
 	pool  *pool.Pool
 	buyer Buyer
@@ -95,7 +95,7 @@ type subject struct {
 // New returns a Manager without targets.
 func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
 	m := &Manager{pool: p, buyer: b, log: log, subjects: map[captcha.ID]*subject{}, woken: make(chan struct{}, 1),
-		Refused: func(string, string, bool) {}}
+		Failing: func(string, string, string) {}}
 	m.decisions.SetLimit(mostDecisions)
 	m.orders.SetLimit(mostOrders)
 	return m
@@ -136,7 +136,7 @@ func (m *Manager) Apply(set *targets.Set) {
 			if s.reported != OK {
 				m.log.Info("the state of a target has changed", "target", s.target.Name, "state", OK, "reason", "the file changed")
 			}
-			m.Refused(s.target.Name, "The file changed target "+s.target.Name+", which a service refused: it buys again.", false)
+			m.Failing(s.target.Name, OK, "The file changed target "+s.target.Name+", whose orders failed: it buys again.")
 		}
 	}
 }

@@ -79,8 +79,12 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case b.Brakes() && b.Kind == string(pool.Hopeless):
 		set(Refused, b.Reason, b.Since, b.Next)
 	case b.Brakes():
-		set(Starved, fmt.Sprintf("the last orders failed, so one is tried each %v (check the sitekey, and the provider): %s",
-			b.Every, b.Reason), b.Since, b.Next)
+		hint := ""
+		if t.ProvidersPolicy == targets.ProvidersOrdered {
+			hint = "; `providers_policy: best` would try another one"
+		}
+		set(Starved, fmt.Sprintf("the last orders failed, so one is tried each %v (check the sitekey, and the provider%s): %s",
+			b.Every, hint, b.Reason), b.Since, b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{}, time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
@@ -131,8 +135,8 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	found := *c
 	found.Status = string(text)
 	s := StatusOf(d.target, &found)
-	// while a provider hangs, it may come and go each second
-	short := s.State == Starved && c.At.Sub(s.Since) < starvedLogged
+	// while a provider hangs, it may come and go each second, and only a token shows that it is over
+	short := s.State == Starved && c.At.Sub(s.Since) < starvedLogged || s.State == OK && s.Want > 0 && c.Fresh == 0
 	d.m.mu.Lock()
 	changed := s.State != d.reported && !short
 	if changed {
@@ -144,8 +148,8 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State]
 		d.m.log.Log(ctx, level, "the state of a target has changed",
 			"target", d.spec.Target, "state", s.State, "reason", s.Reason)
-		if s.State == Refused || s.State == OK {
-			d.m.Refused(d.spec.Target, s.Reason, s.State == Refused)
+		if s.State == Refused || s.State == OK || s.State == Starved && c.Brake.Brakes() {
+			d.m.Failing(d.spec.Target, s.State, s.Reason)
 		}
 	}
 	if stays {

@@ -182,7 +182,9 @@ func (d *Document) announceTargets() {
 	var first []*Target                                                                                   // of each reason
 	names := map[string][]string{}
 	for i := range d.Targets {
-		if t := &d.Targets[i]; !t.unread && (t.State == refill.Refused || t.State == refill.Budget) {
+		t := &d.Targets[i]
+		fails := t.State == refill.Starved && slices.Contains(t.Marks, markFailing)
+		if !t.unread && (fails || t.State == refill.Refused || t.State == refill.Budget) {
 			if names[t.Reason] == nil {
 				first = append(first, t)
 			}
@@ -197,10 +199,11 @@ func (d *Document) announceTargets() {
 			text += fmt.Sprintf(" and %d more", len(who)-mostLines)
 		}
 		text += ": " + t.Reason
-		action := "raise the budget in the file, or wait"
-		if t.State == refill.Refused {
-			action = "check its sitekey and pageurl on the site, and correct the file"
-		}
+		action := map[string]string{
+			refill.Budget:  "raise the budget in the file, or wait",
+			refill.Refused: "check its sitekey and pageurl on the site, and correct the file",
+			refill.Starved: "see `poold history orders --status error`",
+		}[t.State]
 		d.Alarms = append(d.Alarms, banner(since, d.at, text+"; "+action))
 	}
 	for _, u := range d.Budgets {

@@ -23,7 +23,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		Remedy: "put the right key into pools.yaml", Since: day.Add(-2 * time.Minute),
 	}}
 	silent := purchase.Status{Name: "other",
-		State: provider.State{Kind: provider.StateDown, Reason: "no proper answer: timeout"}}
+		State: provider.State{Kind: provider.StateDown, Reason: "no proper answer: timeout", Remedy: "see it"}}
 	busy := purchase.Status{Name: "third", State: provider.State{Kind: provider.StateBusy}}
 	var text strings.Builder
 	for _, c := range []struct {
@@ -55,6 +55,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 			{Name: "b", State: "budget", Reason: "the overall budget is used up"},
 			{Name: "c", State: "refused", Reason: "the service refuses", Since: "2026-01-02T03:00:00.000Z"},
 			{Name: "d", State: "starved", Reason: "busy"},
+			{Name: "e", State: "starved", Reason: "the last orders failed", Marks: []string{markFailing}},
 		}},
 		{name: "simulated", simulated: true, embedded: true},
 		{name: "embedded", embedded: true},

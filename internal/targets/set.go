@@ -190,8 +190,8 @@ type Notify struct {
 	// Key of the signature. Without it: none.
 	Secret captcha.Secret `yaml:"secret"`
 	// The events to post. Without it: reload_applied, reload_refused, replica_gone, replica_back, and all about providers,
-	// balances, budgets, refused targets and Redis, but provider_probed.
-	Kinds []string `yaml:"kinds" nonempty:"true" oneof:"reload_applied reload_refused target_paused target_resumed target_flushed provider_probed provider_down provider_up balance_low balance_ok budget_near budget_used_up budget_ok target_refused target_ok redis_down redis_up redis_lost replica_started replica_stopped replica_gone replica_back"`
+	// balances, budgets, refused and failing targets and Redis, but provider_probed.
+	Kinds []string `yaml:"kinds" nonempty:"true" oneof:"reload_applied reload_refused target_paused target_resumed target_flushed provider_probed provider_down provider_up balance_low balance_ok budget_near budget_used_up budget_ok target_refused target_failing target_ok redis_down redis_up redis_lost replica_started replica_stopped replica_gone replica_back"`
 }
 
 // Protocol is the protocol of a provider.

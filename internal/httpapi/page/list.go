@@ -94,16 +94,6 @@ func (v *View) Sums(rows []Row) Sums {
 	return s
 }
 
-// SpentElsewhere returns what was spent today for identities that no target has, if it is at least a thousandth.
-func (v *View) SpentElsewhere() status.Money {
-	if v.SpentToday != nil {
-		if more := *v.SpentToday - v.Sums(v.Rows()).Spent; 1000*more >= *v.SpentToday {
-			return more
-		}
-	}
-	return 0
-}
-
 // Rows returns all targets, those with problems first.
 func (v *View) Rows() []Row {
 	targets := status.ProblemsFirst(v.Targets)

@@ -209,7 +209,7 @@ func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 	db, err := redisdb.Open(o)
 	testkit.NoError(t, err)
 	p := pool.New(pool.Config{
-		DB: db.Hot, Takes: db.Hot, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
+		Slow: db.Hot, Hot: db.Hot, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
 		Away: db.Away,
 	})
 	w.db, w.Pool = db, p

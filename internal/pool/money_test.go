@@ -51,7 +51,7 @@ func TestOrdersNeverExceedTheMoney(t *testing.T) {
 	var orders sync.WaitGroup
 	var running, bought atomic.Int64
 	for r := range 4 {
-		p := New(Config{DB: db, Takes: db, Prefix: "p", Replica: fmt.Sprint("r", r), Log: slog.New(slog.DiscardHandler)})
+		p := New(Config{Slow: db, Hot: db, Prefix: "p", Replica: fmt.Sprint("r", r), Log: slog.New(slog.DiscardHandler)})
 		for i := range 100 {
 			orders.Go(func() {
 				o := theOrder()

@@ -24,8 +24,8 @@ import (
 
 // Config configures a Pool.
 type Config struct {
-	DB      redis.UniversalClient
-	Takes   redis.UniversalClient // of takes and beats: orders that wait for a connection must not hold them up
+	Slow    redis.UniversalClient
+	Hot     redis.UniversalClient // for takes, cancels and beats: orders that wait for a connection must not hold them up
 	Prefix  string                // of every key
 	Replica string                // a name that no earlier process had
 	Log     *slog.Logger
@@ -188,7 +188,7 @@ func (w *waiters) wake(call string) {
 
 // listen wakes the calls that scripts name. After a lost connection the calls ask by themselves.
 func (p *Pool) listen(ctx context.Context) {
-	channel := p.c.DB.Subscribe(ctx, p.key("wake", p.Replica))
+	channel := p.c.Slow.Subscribe(ctx, p.key("wake", p.Replica))
 	defer func() { _ = channel.Close() }()
 	messages := channel.Channel()
 	for {
@@ -229,7 +229,7 @@ func (p *Pool) key(kind string, parts ...any) string {
 // pipelined runs plain commands in one exchange. A missing key is not an error. After an error the results are
 // zero.
 func (p *Pool) pipelined(ctx context.Context, add func(pipe redis.Pipeliner)) error {
-	pipe := p.c.DB.Pipeline()
+	pipe := p.c.Slow.Pipeline()
 	add(pipe)
 	ctx, stop := context.WithTimeout(ctx, callLimit)
 	defer stop()

@@ -356,9 +356,9 @@ func (p *Pool) lateAfter(ctx context.Context) int64 {
 func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
 	ctx, stop := bounded(ctx)
 	defer stop()
-	db := p.c.DB
+	db := p.c.Slow
 	if s == take || s == cancel || s == beat {
-		db = p.c.Takes
+		db = p.c.Hot
 	}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if err := p.c.Away(); err != nil { // known to be away: the call does not wait for the limit

@@ -58,7 +58,7 @@ func sharing(hangsUp time.Duration) func(p *Pool) any {
 		}()
 		_, err := p.Take(ctx, aCall(func(c *Call) { c.Fingerprint, c.Wait = "fp", time.Second }))
 		p.settle()
-		return fmt.Sprint(err, ", tickets: ", p.c.DB.ZCard(context.Background(), p.key("tickets", "A")).Val(), ", ", <-second)
+		return fmt.Sprint(err, ", tickets: ", p.c.Slow.ZCard(context.Background(), p.key("tickets", "A")).Val(), ", ", <-second)
 	}
 }
 
@@ -139,7 +139,7 @@ var tables = map[string][]row{
 			call: func(p *Pool) any {
 				ctx := context.Background()
 				time.AfterFunc(400*time.Millisecond, func() { // another call is faster
-					p.c.DB.LPush(ctx, p.key("rate", "A"), time.Now().UnixMilli())
+					p.c.Slow.LPush(ctx, p.key("rate", "A"), time.Now().UnixMilli())
 				})
 				return taken(p.Take(ctx, aCall(func(c *Call) { c.Rate, c.RatePer, c.Wait = 1, time.Second, 600*time.Millisecond })))
 			}},

@@ -91,7 +91,7 @@ func play(t *testing.T, r row) string {
 	server := redistest.InBubble(t)
 	db, _ := server.Client(redis.Options{})
 	defer func() { _ = db.Close() }()
-	p := New(Config{DB: db, Takes: db, Prefix: "p", Replica: "r1", Outbox: 3, Log: slog.New(slog.DiscardHandler)})
+	p := New(Config{Slow: db, Hot: db, Prefix: "p", Replica: "r1", Outbox: 3, Log: slog.New(slog.DiscardHandler)})
 	ctx := t.Context()
 	var heard []string
 	ear := db.Subscribe(ctx, p.key("wake", "r1"), p.key("wake", "r2"))

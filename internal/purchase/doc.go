@@ -27,9 +27,12 @@
 //	unknown     the submit had no answer: the order counts as bought until its deadline, unless a
 //	            callback ends it before; the deadline is now a provider's timeout away (Order.Hold)
 //
-// The table in order.go says what ends an order in which state, and how. An order that a crash, a panic
-// or a lost answer of Redis left behind is found by the next beats of its owner, or of the replica that has taken it
-// over, and is resumed by the same table.
+//	placed ── Begin ──▶ submitting ── Bought ─────▶ bought ── a poll, a callback ──────▶ ended
+//	                         └─────── Unanswered ─▶ unknown ── a callback, the deadline ──┘
+//
+// An order can also end from placed and submitting: refused, stopped or late. The table in order.go says what ends an
+// order in which state, and how. An order that a crash, a panic or a lost answer of Redis left behind is found by the
+// next beats of its owner, or of the replica that has taken it over, and is resumed by the same table.
 //
 // # Rules
 //

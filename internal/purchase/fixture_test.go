@@ -90,7 +90,7 @@ func (w *world) replica(name string, entries ...purchase.Entry) *replica {
 	r := &replica{w: w, name: name, folder: w.t.TempDir()}
 	db, setDown := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
 	r.kill = func() { setDown(true) }
-	r.pool = pool.New(pool.Config{DB: db, Takes: db, Prefix: "p", Replica: name, Log: r.log.Logger(), Away: func() error {
+	r.pool = pool.New(pool.Config{Slow: db, Hot: db, Prefix: "p", Replica: name, Log: r.log.Logger(), Away: func() error {
 		if w.down.Load() {
 			return pool.ErrDown
 		}

@@ -49,7 +49,7 @@ type TLS struct {
 // DB is one Redis: a single server, a master behind sentinels, or a cluster. A DB is safe for
 // concurrent use.
 type DB struct {
-	Hot    redis.UniversalClient // for takes and beats
+	Hot    redis.UniversalClient // for takes, cancels and beats
 	Slow   redis.UniversalClient // for all other calls
 	Mode   string                // single, sentinel or cluster
 	Prefix string                // first part of every key

@@ -10,7 +10,7 @@
 //
 // # Three clients
 //
-// The client Hot is for takes, cancels and beats of package pool (its Config.Takes), and the client Slow for everything else, so that
+// The client Hot is for takes, cancels and beats of package pool, and the client Slow for everything else, so that
 // orders, the history and the claims cannot delay hand-outs. The probes have a separate client: under
 // load, a probe might wait for a connection of the others, and Redis would count as down. A client connects
 // at its first call.

@@ -105,7 +105,7 @@ func (w *World) Start() *Replica {
 	r.DB, _ = w.Server.Client(redis.Options{MaxRetries: -1})
 	w.Set(func(w *World) { w.replicas = append(w.replicas, r) })
 	name := fmt.Sprint("r", len(w.replicas))
-	r.Pool = pool.New(pool.Config{DB: r.DB, Takes: r.DB, Prefix: "p", Replica: name, Log: w.Log, Changed: func(id captcha.ID) {
+	r.Pool = pool.New(pool.Config{Slow: r.DB, Hot: r.DB, Prefix: "p", Replica: name, Log: w.Log, Changed: func(id captcha.ID) {
 		select {
 		case r.changed <- id:
 		default:

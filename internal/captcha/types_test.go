@@ -17,7 +17,8 @@ func joined[T ~string](words []T, between string) string {
 	return strings.Join(all, between)
 }
 
-// The documentation has what the table of types says: if a test of this kind fails after a new row, the docs lack its words.
+// The documentation has what the table of types says: if a test of this kind fails after a new row, the docs lack its
+// words.
 func TestDocsNameEveryType(t *testing.T) {
 	var rows strings.Builder
 	for _, k := range Kinds {

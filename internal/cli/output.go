@@ -87,7 +87,8 @@ func align(lines []string) string {
 	return text.String()
 }
 
-// table has a row for each object in the list. It has a given column only if an object has a value for it, other than false. "HEADING=PATH" gives a field another heading than its name.
+// table has a row for each object in the list. It has a given column only if an object has a value for it, other than
+// false. "HEADING=PATH" gives a field another heading than its name.
 func table(list []any, columns ...string) string {
 	lines := make([]string, 1+len(list))
 	for _, column := range columns {

@@ -46,8 +46,8 @@ func eventsOf(t *testing.T, d *daemon, query string, headers ...string) EventLis
 	return list
 }
 
-// The list contains the actions of operators. Each action names the operator's key. A key that is limited to some targets sees only the events of
-// these targets.
+// The list contains the actions of operators. Each action names the operator's key. A key that is limited to some
+// targets sees only the events of these targets.
 func TestEvents(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		admin := "Authorization: Bearer " + keyAll

@@ -41,7 +41,8 @@ func (m *market) server() *Server {
 	return &Server{Deps: Deps{Pool: m, Status: status.NewCollector(status.Sources{File: file, Buyer: buyer})}}
 }
 
-// TestATokenCannotCome: neither tokens nor orders are there, and nothing can be bought now. An operator must act first while a target is paused or refused.
+// TestATokenCannotCome: neither tokens nor orders are there, and nothing can be bought now. An operator must act first
+// while a target is paused or refused.
 func TestATokenCannotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		used := func(length time.Duration) string {

@@ -28,7 +28,8 @@
 //	obstacles            zset    obstacle -> ms at which its first identity may try again
 //	turn:ID              string  the place in wants that an identity had; 10 s
 //	spend:SCOPE          zset    order -> ms; only of scopes that have a limit
-//	money:SCOPE:MONTH    hash    day of the UTC month -> millionths of the currency; of scopes that limit money, and spent: of all; 40 days
+//	money:SCOPE:MONTH    hash    day of the UTC month -> millionths of the currency; of scopes that limit money, and of
+//	                             the scope spent, which has all; 40 days
 //	brake:ID, brake:KEY  hash    what keeps an identity, or an account with this key, from buying; see Brake
 //	stats:ID             hash    counters, and the last lead times, reports and failures. All identities
 //	                             without a target have the counters of the ID guests

@@ -10,8 +10,9 @@
 // # Faults
 //
 // Each call ends within the limit of Open. Within this limit the DB retries the call if the connection broke or
-// transactions conflict. If the server cannot be used, the error is an ErrDown. While DB.Run runs, it logs one line when the server becomes unavailable and one line when the server
-// is available again. If the network swallows a request, the driver gives up its connection only after 15 s.
+// transactions conflict. If the server cannot be used, the error is an ErrDown. While DB.Run runs, it logs one line
+// when the server becomes unavailable and one line when the server is available again. If the network swallows a
+// request, the driver gives up its connection only after 15 s.
 //
 // If an error shows that the server is not the primary or is stopping (SQLSTATE 25006, 57P01 to 57P03),
 // the DB drops all connections. DB.Run checks each second whether the server accepts changes. The

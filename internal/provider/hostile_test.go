@@ -17,7 +17,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// dialect is the form in which a protocol writes answers. The tests of all protocols use the list: a new protocol needs a row.
+// dialect is the form in which a protocol writes answers. The tests of all protocols use the list: a new protocol needs
+// a row.
 type dialect struct {
 	api     targets.Protocol
 	profile string

@@ -22,8 +22,8 @@ func pauseOf(delay time.Duration) time.Duration {
 	return delay
 }
 
-// Each code of the profiles, and an unknown one, gives the same error in JSON, in plain text and in the protocol create_task.
-// testdata/codes.txt has its class and the pause for captchaai, 2captcha and another service.
+// Each code of the profiles, and an unknown one, gives the same error in JSON, in plain text and in the protocol
+// create_task. testdata/codes.txt has its class and the pause for captchaai, 2captcha and another service.
 func TestEveryCode(t *testing.T) {
 	tested := map[string]bool{}
 	checkReplies(t, "codes.txt", func(_ []string, code string) string {

@@ -15,8 +15,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// metricsOf returns the metrics of the current document. The keys are the names and the values of the labels, by the names of the
-// labels, but the target comes first.
+// metricsOf returns the metrics of the current document. The keys are the names and the values of the labels, by the
+// names of the labels, but the target comes first.
 func metricsOf(t *testing.T, c *Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

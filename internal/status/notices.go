@@ -175,8 +175,8 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	d.announceTargets()
 }
 
-// announceTargets writes the alarms and the notices: those that are not about targets, a line for each reason why a service or a budget keeps targets from getting tokens, the first
-// ones, and one for each key whose budget is used up.
+// announceTargets writes the alarms and the notices: those that are not about targets, a line for each reason why a
+// service or a budget keeps targets from getting tokens, the first ones, and one for each key whose budget is used up.
 func (d *Document) announceTargets() {
 	d.Alarms, d.Notices = append([]string{}, d.shared.alarms...), append([]string{}, d.shared.notices...) // never null
 	var first []*Target                                                                                   // of each reason

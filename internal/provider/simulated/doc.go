@@ -1,6 +1,6 @@
-// Package simulated is a simulated CAPTCHA solving service in the process of its client, an
-// http.RoundTripper. If no provider has a key and Redis is embedded, the daemon buys from this service. Package simulatedtest adds the
-// faults and books that tests need.
+// Package simulated is a simulated CAPTCHA solving service in the process of its client, an http.RoundTripper. If no
+// provider has a key and Redis is embedded, the daemon buys from this service. Package simulatedtest adds the faults
+// and books that tests need.
 //
 // The package is the server side of both protocols. It shares package provider/wire with poold's
 // own endpoints, and does not import package provider. The service has these paths:

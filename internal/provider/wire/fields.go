@@ -15,9 +15,9 @@ var charsets = []captcha.Charset{"", captcha.Digits, captcha.Letters, captcha.Di
 // unreadable is the text of a list or an object in place of a value.
 const unreadable = "\x00"
 
-// read reads the fields of the order's type, and returns their names. If a field is sent under several names, all values
-// must be equal. The function names returns the names of a field in the protocol, and get returns the text that was sent under
-// a name.
+// read reads the fields of the order's type, and returns their names. If a field is sent under several names, all
+// values must be equal. The function names returns the names of a field in the protocol, and get returns the text that
+// was sent under a name.
 func (o *Order) read(names func(captcha.Field) string, get func(name string) string) (known []string) {
 	for _, field := range captcha.Of(o.Identity.Type).Fields {
 		value := ""

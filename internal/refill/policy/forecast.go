@@ -27,8 +27,8 @@ func (f forecast) served(n int) (sum float64) {
 	return sum
 }
 
-// fromRate forecasts the next x seconds, in the scale of the memory, from the rate alone. The rate has a gamma distribution, so the number of
-// requests has a negative binomial one.
+// fromRate forecasts the next x seconds, in the scale of the memory, from the rate alone. The rate has a gamma
+// distribution, so the number of requests has a negative binomial one.
 func fromRate(shape, x float64) forecast {
 	window := 2 * calibrated.decay
 	share := max(x, 1e-3) / (max(x, 1e-3) + window)

@@ -88,6 +88,7 @@ func keysOf(path string, v reflect.Value, into map[string][]any) {
 		for _, item := range v.Seq2() {
 			key, value := path+"."+item.Field(0).String(), item.Interface()
 			if p, is := value.(targets.Provider); is {
+				into["the order of the providers"] = append(into["the order of the providers"], p.Name)
 				into[key+".key"] = append(into[key+".key"], p.Key)
 				p.Key = ""
 				value = p

@@ -33,6 +33,10 @@ func TestReloadLogsItsChanges(t *testing.T) {
 	real := func(price string) string {
 		return "providers: [{name: acme, url: 'https://s.example.com', key: canary1, price_per_1000: " + price + "}]\n"
 	}
+	two := func(first, second string) string {
+		const entry = "{name: %s, url: 'https://s.example.com', key: canary1}"
+		return fmt.Sprintf("providers: ["+entry+", "+entry+"]\n", first, second)
+	}
 	for _, c := range []struct {
 		old, set *targets.Set
 		want     string
@@ -42,6 +46,7 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		{file(real("1"), "a"), file(real("2"), "a"), "other settings changed: providers.acme"},
 		{file(real("1"), "a"), file(strings.Replace(real("1"), "canary1", "canary2", 1), "a"),
 			"other settings changed: providers.acme.key"},
+		{file(two("acme", "beta"), "a"), file(two("beta", "acme"), "a"), "other settings changed: the order of the providers"},
 		{file(real("1"), "a"), file("# moved\n"+real("1"), "a"), ""},
 		{file("", "a"), file("budget: {per_day: 5, money_per_day: 2}\nserver: {callback_secrets: [canary-canary-canary]}\n",
 			"a"),

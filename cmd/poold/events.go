@@ -12,7 +12,6 @@ import (
 	"poold/internal/events"
 	"poold/internal/pool"
 	"poold/internal/provider"
-	"poold/internal/refill"
 	"poold/internal/replicas"
 	"poold/internal/status"
 	"poold/internal/targets/reload"
@@ -140,6 +139,7 @@ func (d *daemon) watch(ctx context.Context) error {
 	for backoff.Sleep(ctx, watchEvery) == nil {
 		if doc := d.status.Build(ctx); doc.Redis.OK {
 			uses = d.noteBudgets(doc, uses)
+			d.noteFailing(doc)
 		}
 	}
 	return nil
@@ -157,21 +157,28 @@ func (d *daemon) noteBalance(provider string, balance float64) {
 	d.noteChange("balance", e)
 }
 
-// noteFailing adds an event: a service rejects the parameters of a target, or its orders fail; or they bring tokens again.
-func (d *daemon) noteFailing(target, state, reason string) {
-	e := events.Event{Kind: events.TargetOK, Subject: target, Target: target, State: "accepted", Lasts: events.Kept,
-		Text: cmp.Or(reason, "Orders of target "+target+" bring tokens again.")}
-	switch state {
-	case refill.Refused:
-		e.Kind, e.State = events.TargetRefused, "refused"
-		e.Text = "The service refuses target " + target + ": " + reason +
-			": nothing is bought for it; check its sitekey and pageurl on the site, " +
-			"correct the file, or `poold resume " + target + "` if the service erred."
-	case refill.Starved:
-		e.Kind, e.State = events.TargetFailing, "failing"
-		e.Text = "Orders of target " + target + " fail: " + reason + "; see `poold history orders --status error`."
+// noteRefused adds an event: a service rejects the parameters of a target, or takes its orders again.
+func (d *daemon) noteRefused(target, reason string, is bool) {
+	text := "The service refuses target " + target + ": " + reason +
+		": nothing is bought for it; check its sitekey and pageurl on the site, " +
+		"correct the file, or `poold resume " + target + "` if the service erred."
+	e := events.Event{Kind: events.TargetRefused, Subject: target, Target: target, Text: text, State: "refused",
+		Lasts: events.Kept}
+	if !is {
+		e.Kind, e.State, e.Text = events.TargetOK, "accepted",
+			cmp.Or(reason, "The service takes orders of target "+target+" again.")
 	}
 	d.noteChange("refused", e)
+}
+
+// noteFailing adds one event when orders of some targets fail, and one when none fails any more: a service that solves
+// nothing starves all targets at once.
+func (d *daemon) noteFailing(doc *status.Document) {
+	e := events.Event{Kind: events.TargetOK, State: "ok", Lasts: events.Kept, Text: "No target's orders fail any more."}
+	if doc.Failing != "" {
+		e.Kind, e.State, e.Text = events.TargetFailing, "failing", doc.Failing+"."
+	}
+	d.noteChange("failing", e)
 }
 
 // noteReplica adds an event about a replica. The events ReplicaStopped and ReplicaGone have the same

@@ -175,7 +175,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	})
 	telling := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteUsedUp}
 	d.manager = refill.New(d.pool, telling, log)
-	d.buyer.Turn, d.manager.Failing = d.manager.Changed, d.noteFailing
+	d.buyer.Turn, d.manager.Refused = d.manager.Changed, d.noteRefused
 	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: telling, Refiller: d.manager,
 		Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
 	d.status = status.NewCollector(status.Sources{

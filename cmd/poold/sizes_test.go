@@ -23,7 +23,7 @@ var sizeLimits = []struct {
 	what, counts string
 	limit        int
 }{
-	{"daemon", "Go lines of the packages in poold, without Lua", 21980},
+	{"daemon", "Go lines of the packages in poold, without Lua", 22000},
 	{"lua", "lines of scripts", 785},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},

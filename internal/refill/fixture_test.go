@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -93,7 +94,7 @@ type replica struct {
 	log  testkit.Log
 	stop func()             // waits for the end of Run
 	pace func(captcha.Type) // is called at each decision
-	told []string           // the calls of Failing
+	told []string           // the calls of Refused
 
 	deaf    atomic.Bool     // changes cause no wake-up
 	setAway func(away bool) // cuts the replica off from Redis
@@ -113,7 +114,7 @@ func (w *world) start(n int, set *targets.Set) (all []*replica) {
 		r.pool = pool.New(pool.Config{Slow: db, Hot: db, Prefix: "p", Replica: rand.Text(), Log: r.log.Logger(),
 			Changed: changed})
 		r.Manager = refill.New(r.pool, r, r.log.Logger())
-		r.Failing = func(target, state, reason string) { r.told = append(r.told, target+": "+state+" "+reason) }
+		r.Refused = func(target, reason string, is bool) { r.told = append(r.told, fmt.Sprint(target, ": ", reason, is)) }
 		r.Apply(set)
 		w.t.Cleanup(func() { _ = db.Close() })
 		r.stop = testkit.Run(w.t, r.Run, func(ctx context.Context) error { return r.pool.Run(ctx, func([]string) {}) })

@@ -84,7 +84,7 @@ func TestBrakes(t *testing.T) {
 		r.Apply(others(login))
 		time.Sleep(44 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
-		testkit.Equal(t, "told", strings.Join(r.told, ", "), "login: refused ERROR hopeless, login: ok ")
+		testkit.Equal(t, "told", strings.Join(r.told, ", "), "login: ERROR hopelesstrue, login: false")
 		testkit.Equal(t, "tokens and orders", w.counts(login).Fresh+w.counts(login).Orders, 20)
 
 		w.set(func() { w.how = func(*purchase.Spec) pool.How { return pool.Hopeless } })
@@ -94,14 +94,16 @@ func TestBrakes(t *testing.T) {
 		time.Sleep(time.Minute)
 		testkit.Equal(t, "logged", r.log.Count("level=ERROR", "state=refused"), 2)
 		r.Apply(others(login))
-		testkit.Equal(t, "logged at the change of the file",
-			r.log.Count("target=login", "state=ok", `reason="the file changed"`), 1)
+		testkit.Equal(t, "logged at a change of the file that keeps the identity", r.log.Count("state=ok"), 1) // as before
+		r.Apply(others(target("another", 1)))
+		testkit.Equal(t, "logged at its removal", r.log.Count("target=login", "state=ok", `reason="the file changed"`), 1)
 	})
 	bubble(t, "the orders fail", func(t *testing.T, w *world) {
 		login := target("login", 20)
 		login.ProvidersPolicy = targets.ProvidersOrdered
 		w.lead, w.how = second, func(*purchase.Spec) pool.How { return pool.Failed }
-		r := w.start(2, file(login))[0]
+		replicas := w.start(2, file(login))
+		logged := func() int { return replicas[0].log.Count("state=ok") + replicas[1].log.Count("state=ok") }
 		time.Sleep(10 * second)
 		before := w.sold(login)
 		time.Sleep(10 * time.Minute)
@@ -109,14 +111,34 @@ func TestBrakes(t *testing.T) {
 			t.Errorf("%d orders in 10 minutes, want one in 5 s", n)
 		}
 		testkit.Equal(t, "state", w.state(login),
-			"starved the last orders failed, so one is tried each 5s (check the sitekey, and the provider; "+
-				"`providers_policy: best` would try another one): ERROR failed")
+			"starved ERROR failed: the last orders failed, so one is tried each 5s; check the sitekey, and the provider "+
+				"(`providers_policy: best` would try another one)")
+		login.Depth++
+		for _, r := range replicas {
+			r.Apply(file(login)) // nothing is solved yet
+		}
+		time.Sleep(10 * second)
+		testkit.Equal(t, "logged before a solve", logged(), 0)
 		w.set(func() { w.how = nil })
 		time.Sleep(10 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
-		told := strings.Join(r.told, ", ")
-		if strings.Count(told, "login: starved the last orders failed") != 1 || !strings.HasSuffix(told, ", login: ok ") {
-			t.Errorf("told %s", told)
+		testkit.AtLeast(t, "logged after it", logged(), 1)
+	})
+	bubble(t, "the orders hang", func(t *testing.T, w *world) {
+		login := target("login", 3)
+		w.lead = 4 * second
+		r := w.start(1, file(login))[0]
+		time.Sleep(10 * second)
+		w.set(func() { w.lead = time.Hour })
+		for range 3 {
+			r.take(login)
+		}
+		time.Sleep(14 * second)
+		testkit.Equal(t, "state within three lead times of 5 s", w.state(login), "ok")
+		time.Sleep(6 * second)
+		if s := w.state(login); !strings.HasPrefix(s, "starved no token came for ") ||
+			!strings.HasSuffix(s, "s (usual: 4s) from 3 orders in flight: the service hangs, or its workers are few") {
+			t.Errorf("state after them: %s", s)
 		}
 	})
 	bubble(t, "there is no provider", func(t *testing.T, w *world) {

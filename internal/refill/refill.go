@@ -56,9 +56,9 @@ type Buyer interface {
 
 // Manager decides for the targets of a file. It is safe for concurrent use.
 type Manager struct {
-	// Failing is called when the state of a target changes to Refused, to Starved because its orders fail, or to OK, with
-	// the reason; an OK without one is the end. It must not block, and must be set before Run.
-	Failing func(target, state, reason string)
+	// Refused is called when the state of a target changes: whether it is Refused now, and the reason. It must not block,
+	// and is set before Run.
+	Refused func(target, reason string, is bool)
 
 	pool  *pool.Pool
 	buyer Buyer
@@ -95,7 +95,7 @@ type subject struct {
 // New returns a Manager without targets.
 func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
 	m := &Manager{pool: p, buyer: b, log: log, subjects: map[captcha.ID]*subject{}, woken: make(chan struct{}, 1),
-		Failing: func(string, string, string) {}}
+		Refused: func(string, string, bool) {}}
 	m.decisions.SetLimit(mostDecisions)
 	m.orders.SetLimit(mostOrders)
 	return m
@@ -117,6 +117,9 @@ func (m *Manager) Apply(set *targets.Set) {
 		changed := s == nil || !reflect.DeepEqual(definition(s.target), definition(t))
 		if changed {
 			s = &subject{reported: OK, demand: demand{want: t.Depth}}
+			if was := old[t.ID]; was != nil && was.target != nil {
+				s.reported, s.avoided = was.reported, was.avoided
+			}
 			if t.Refill == targets.RefillAdaptive {
 				s.want = t.Min
 			}
@@ -132,11 +135,9 @@ func (m *Manager) Apply(set *targets.Set) {
 		switch {
 		case s.target == nil:
 			m.subjects[id] = s
-		case s != m.subjects[id]:
-			if s.reported != OK {
-				m.log.Info("the state of a target has changed", "target", s.target.Name, "state", OK, "reason", "the file changed")
-			}
-			m.Failing(s.target.Name, OK, "The file changed target "+s.target.Name+", whose orders failed: it buys again.")
+		case m.subjects[id] == nil && s.reported != OK:
+			m.log.Info("the state of a target has changed", "target", s.target.Name, "state", OK, "reason", "the file changed")
+			m.Refused(s.target.Name, "The file changed target "+s.target.Name+", which a service refused: it buys again.", false)
 		}
 	}
 }

@@ -28,6 +28,9 @@ const (
 	starvedAfter = 2 * time.Second
 	// starvedLogged is how long a target is starved before this is logged.
 	starvedLogged = 5 * time.Second
+	// hangsAfter is how many lead times, each at least shortLead, an empty stock waits for a token before its orders count
+	// as hanging.
+	hangsAfter, shortLead = 3, 5 * time.Second
 	// noteEvery is how often a status is stored of which only figures have changed.
 	noteEvery = 2 * time.Second
 )
@@ -44,6 +47,10 @@ type Status struct {
 	At     time.Time     `json:"at"`             // of the decision, on Redis' clock
 	// Queued is since when the target has waited for a permit without getting all that it wants.
 	Queued time.Time `json:"queued,omitzero"`
+	// Empty is since when the stock is empty and no token has landed, though orders are in flight. Solved are the tokens
+	// that had landed before.
+	Empty  time.Time `json:"empty,omitzero"`
+	Solved int64     `json:"solved,omitzero"`
 
 	// The figures of an adaptive target; see policy.Decision.
 	Forecast float64 `json:"forecast,omitempty"`
@@ -81,12 +88,16 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case b.Brakes():
 		hint := ""
 		if t.ProvidersPolicy == targets.ProvidersOrdered {
-			hint = "; `providers_policy: best` would try another one"
+			hint = " (`providers_policy: best` would try another one)"
 		}
-		set(Starved, fmt.Sprintf("the last orders failed, so one is tried each %v (check the sitekey, and the provider%s): %s",
-			b.Every, hint, b.Reason), b.Since, b.Next)
+		set(Starved, fmt.Sprintf("%s: the last orders failed, so one is tried each %v; check the sitekey, and the provider%s",
+			b.Reason, b.Every, hint), b.Since, b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{}, time.Time{})
+	case s.State == OK && c.Fresh == 0 && c.Orders > 0 && !s.Empty.IsZero() && c.At.Sub(s.Empty) > hangsAfter*max(s.Lead, shortLead):
+		s.Failing = true
+		set(Starved, fmt.Sprintf("no token came for %v (usual: %v) from %d orders in flight: the service hangs, or its workers are few",
+			c.At.Sub(s.Empty).Round(time.Second), s.Lead.Round(time.Second), c.Orders), s.Empty, time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
 		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown until their timeout: their submits got no clear answer",
 			c.Unknown, c.Orders), time.Time{}, time.Time{})
@@ -123,6 +134,12 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	if now.Since = was.Since; now.State != was.State {
 		now.Since = c.At
 	}
+	if c.Fresh == 0 && c.Orders > 0 {
+		now.Empty, now.Solved = was.Empty, c.Counters.Solved
+		if was.Empty.IsZero() || was.Solved != now.Solved {
+			now.Empty = c.At
+		}
+	}
 	if now.State == OK {
 		now.Since = time.Time{}
 	}
@@ -148,8 +165,8 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State]
 		d.m.log.Log(ctx, level, "the state of a target has changed",
 			"target", d.spec.Target, "state", s.State, "reason", s.Reason)
-		if s.State == Refused || s.State == OK || s.State == Starved && c.Brake.Brakes() {
-			d.m.Failing(d.spec.Target, s.State, s.Reason)
+		if s.State == Refused || s.State == OK {
+			d.m.Refused(d.spec.Target, s.Reason, s.State == Refused)
 		}
 	}
 	if stays {

@@ -45,6 +45,9 @@ type Document struct {
 	Providers   []Provider `json:"providers"`    // providers in the order of their use
 	Targets     []Target   `json:"targets"`      // sorted by name
 
+	// Failing is the first alarm about targets whose orders fail or hang; "" = none do.
+	Failing string `json:"-"`
+
 	set      *targets.Set
 	shared   struct{ alarms, notices []string } // those that are not about targets
 	changes  uint64                             // calls of Collector.Changed before it

@@ -191,20 +191,25 @@ func (d *Document) announceTargets() {
 			names[t.Reason] = append(names[t.Reason], t.Name)
 		}
 	}
-	for _, t := range first[:min(len(first), mostLines)] {
+	for i, t := range first {
 		since, _ := time.Parse(time.RFC3339, t.Since) // zero if it is unknown
 		who := names[t.Reason]
 		text := "no new tokens for " + strings.Join(who[:min(len(who), mostLines)], ", ")
 		if len(who) > mostLines {
 			text += fmt.Sprintf(" and %d more", len(who)-mostLines)
 		}
-		text += ": " + t.Reason
 		action := map[string]string{
 			refill.Budget:  "raise the budget in the file, or wait",
 			refill.Refused: "check its sitekey and pageurl on the site, and correct the file",
 			refill.Starved: "see `poold history orders --status error`",
 		}[t.State]
-		d.Alarms = append(d.Alarms, banner(since, d.at, text+"; "+action))
+		line := banner(since, d.at, text+": "+t.Reason+"; "+action)
+		if t.State == refill.Starved {
+			d.Failing = cmp.Or(d.Failing, line)
+		}
+		if i < mostLines {
+			d.Alarms = append(d.Alarms, line)
+		}
 	}
 	for _, u := range d.Budgets {
 		if key, is := strings.CutPrefix(u.Scope, pool.ScopeKey); is && u.Used >= u.Limit {

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNotReady is the error of Poll while the service is still solving the task.
-var ErrNotReady = errors.New("provider: not ready")
+var ErrNotReady = errors.New("the service still works on it")
 
 // Class classifies an error by what the caller must do.
 type Class int

@@ -27,7 +27,7 @@ var sizeLimits = []struct {
 	{"lua", "lines of scripts", 785},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
-	{"tests", "Go lines of _test.go files", 29100},
+	{"tests", "Go lines of _test.go files", 29200},
 	{"words", "words of Markdown", 23400},
 }
 

@@ -269,3 +269,22 @@ func TestWaitersEnd(t *testing.T) {
 		testkit.Equal(t, "it waits", w.has("call"), false)
 	}
 }
+
+// Takes, cancels and beats have the connections of Hot; orders cannot hold them up.
+func TestHotCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := redistest.InBubble(t)
+		hot, _ := server.Client(redis.Options{})
+		slow, _ := server.Client(redis.Options{})
+		testkit.NoError(t, slow.Close())
+		defer func() { _ = hot.Close() }()
+		p := New(Config{Slow: slow, Hot: hot, Prefix: "p", Replica: "r1", Log: slog.New(slog.DiscardHandler)})
+		_, err := p.Beat(t.Context())
+		testkit.NoError(t, err)
+		_, err = p.Take(t.Context(), &Call{Name: "c", ID: "A"})
+		testkit.Equal(t, "a take from the empty stock", fmt.Sprint(err), "pool: empty")
+		if _, err = p.Begin(t.Context(), "o", "n"); err == nil {
+			t.Error("an order uses Hot")
+		}
+	})
+}

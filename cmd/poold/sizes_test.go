@@ -28,7 +28,7 @@ var sizeLimits = []struct {
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
 	{"tests", "Go lines of _test.go files", 29200},
-	{"words", "words of Markdown", 23400},
+	{"words", "words of Markdown", 23500},
 }
 
 // The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.

@@ -412,7 +412,7 @@ func (b *Buyer) resume(ctx context.Context, name string) {
 	}
 	done := func() { b.remove(o); o.stop() }
 	b.c.Log.Info("an order is taken over", "target", o.facts.Target, "provider", o.facts.Provider, "order", name,
-		"task", e.Task, "state", string(e.State))
+		"task", e.Task)
 	started := b.adopted.TryGo(func() error {
 		defer done()
 		return panics.Contain(b.c.Log, "panic in an adopted order", func() {

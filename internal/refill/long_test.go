@@ -136,10 +136,11 @@ func TestBrakes(t *testing.T) {
 		time.Sleep(14 * second)
 		testkit.Equal(t, "state within three lead times of 5 s", w.state(login), "ok")
 		time.Sleep(6 * second)
-		if s := w.state(login); !strings.HasPrefix(s, "starved no token came for ") ||
-			!strings.HasSuffix(s, "s (usual: 4s) from 3 orders in flight: the service hangs, or its workers are few") {
+		if s := w.state(login); !strings.HasPrefix(s, "starved the orders in flight bring no token ") {
 			t.Errorf("state after them: %s", s)
 		}
+		time.Sleep(30 * second) // until the next decision
+		testkit.Equal(t, "logged", r.log.Count("level=ERROR", "bring no token"), 1)
 	})
 	bubble(t, "there is no provider", func(t *testing.T, w *world) {
 		login := target("login", 3)

@@ -96,8 +96,8 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 		set(OK, "", time.Time{}, time.Time{})
 	case s.State == OK && c.Fresh == 0 && c.Orders > 0 && !s.Empty.IsZero() && c.At.Sub(s.Empty) > hangsAfter*max(s.Lead, shortLead):
 		s.Failing = true
-		set(Starved, fmt.Sprintf("no token came for %v (usual: %v) from %d orders in flight: the service hangs, or its workers are few",
-			c.At.Sub(s.Empty).Round(time.Second), s.Lead.Round(time.Second), c.Orders), s.Empty, time.Time{})
+		set(Starved, "the orders in flight bring no token in three times their usual time: the service hangs, or its workers "+
+			"are few; put another provider first, and raise depth meanwhile: they count until their timeout", s.Empty, time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
 		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown until their timeout: their submits got no clear answer",
 			c.Unknown, c.Orders), time.Time{}, time.Time{})
@@ -163,6 +163,9 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	if changed {
 		// The other states are info.
 		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State]
+		if s.State == Starved && s.Failing {
+			level = slog.LevelError
+		}
 		d.m.log.Log(ctx, level, "the state of a target has changed",
 			"target", d.spec.Target, "state", s.State, "reason", s.Reason)
 		if s.State == Refused || s.State == OK {

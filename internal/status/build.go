@@ -352,7 +352,7 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Sp
 		LeadTime:        LeadTime{P50: percentile(s.Leads, 50), P90: percentile(s.Leads, 90)},
 		NextExpiry:      known(s.NextExpiry >= 0, seconds(s.NextExpiry)),
 		Days:            []TargetDay{}, LastFailures: []LastFailure{},
-		counted: *f, objective: t.HitRate, unread: s.At.IsZero(),
+		counted: *f, objective: t.HitRate, unread: s.At.IsZero(), outage: cause.Outage,
 	}
 	if cause.State == refill.Refused {
 		target.RetryAt = stamp(plan.Until)

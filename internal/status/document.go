@@ -180,6 +180,7 @@ type Target struct {
 	counted   pool.Counters // for the metrics
 	objective float64       // hit_rate of the file
 	unread    bool          // the figures are the last known ones
+	outage    bool          // the reason is that all providers are down
 }
 
 // Today returns what the target has spent on the UTC day of a document.

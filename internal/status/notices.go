@@ -183,7 +183,7 @@ func (d *Document) announceTargets() {
 	names := map[string][]string{}
 	for i := range d.Targets {
 		t := &d.Targets[i]
-		fails := t.State == refill.Starved && slices.Contains(t.Marks, markFailing)
+		fails := t.State == refill.Starved && slices.Contains(t.Marks, markFailing) && !t.outage
 		if !t.unread && (fails || t.State == refill.Refused || t.State == refill.Budget) {
 			if names[t.Reason] == nil {
 				first = append(first, t)
@@ -201,7 +201,7 @@ func (d *Document) announceTargets() {
 		action := map[string]string{
 			refill.Budget:  "raise the budget in the file, or wait",
 			refill.Refused: "check its sitekey and pageurl on the site, and correct the file",
-			refill.Starved: "see `poold history orders --status error`",
+			refill.Starved: "see `poold history active` and `poold history orders --status error`",
 		}[t.State]
 		line := banner(since, d.at, text+": "+t.Reason+"; "+action)
 		if t.State == refill.Starved {

@@ -56,6 +56,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 			{Name: "c", State: "refused", Reason: "the service refuses", Since: "2026-01-02T03:00:00.000Z"},
 			{Name: "d", State: "starved", Reason: "busy"},
 			{Name: "e", State: "starved", Reason: "the last orders failed", Marks: []string{markFailing}},
+			{Name: "f", State: "starved", Reason: "all are down", Marks: []string{markFailing}, outage: true},
 		}},
 		{name: "simulated", simulated: true, embedded: true},
 		{name: "embedded", embedded: true},

@@ -94,13 +94,14 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 			b.Reason, b.Every, hint), b.Since, b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{}, time.Time{})
-	case s.State == OK && c.Fresh == 0 && c.Orders > 0 && !s.Empty.IsZero() && c.At.Sub(s.Empty) > hangsAfter*max(s.Lead, shortLead):
-		s.Failing = true
-		set(Starved, "the orders in flight bring no token in three times their usual time: the service hangs, or its workers "+
-			"are few; put another provider first, and raise depth meanwhile: they count until their timeout", s.Empty, time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
 		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown until their timeout: their submits got no clear answer",
 			c.Unknown, c.Orders), time.Time{}, time.Time{})
+	case s.State == OK && c.Fresh == 0 && s.Want > 0 && c.Orders > 0 && len(c.Leads) > 0 &&
+		!s.Empty.IsZero() && c.At.Sub(s.Empty) > hangsAfter*max(s.Lead, shortLead):
+		s.Failing = true
+		set(Starved, "the orders in flight bring no token in three times their usual time: the service hangs, or its workers "+
+			"are few; put another provider first, and raise depth meanwhile: they count until their timeout", s.Empty, time.Time{})
 	}
 	return s
 }

@@ -17,18 +17,12 @@ const maxNamed = 20
 // it changed, such as providers.main. It shortens long lists. The result is "" if only comments
 // changed.
 func changesBetween(old, set *targets.Set) string {
-	before, now := map[string][]any{}, map[string][]any{}
-	keysOf("", reflect.ValueOf(*old), before)
-	keysOf("", reflect.ValueOf(*set), now)
+	keys, before, now := differing(*old, *set)
 	names := map[string][]string{}
-	all := maps.Clone(before)
-	maps.Copy(all, now)
-	for _, key := range slices.Sorted(maps.Keys(all)) {
+	for _, key := range keys {
 		how := "targets changed"
 		name, isTarget := strings.CutPrefix(key, "targets.")
 		switch {
-		case reflect.DeepEqual(before[key], now[key]):
-			continue
 		case !isTarget:
 			how = "other settings changed:"
 		case before[key] == nil:
@@ -57,19 +51,31 @@ func changesBetween(old, set *targets.Set) string {
 // fieldsChanged names the keys of a target that differ, with their values before and after, in brackets; secrets are
 // redacted.
 func fieldsChanged(old, target any) string {
-	before, now := map[string][]any{}, map[string][]any{}
-	keysOf("", reflect.ValueOf(old), before)
-	keysOf("", reflect.ValueOf(target), now)
+	keys, before, now := differing(old, target)
 	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(now)) {
-		if !reflect.DeepEqual(before[key], now[key]) {
-			parts = append(parts, fmt.Sprintf("%s %v → %v", key, before[key][0], now[key][0]))
-		}
+	for _, key := range keys {
+		parts = append(parts, fmt.Sprintf("%s %v → %v", key, before[key][0], now[key][0]))
 	}
 	if len(parts) == 0 {
 		return "" // another provider withholds it
 	}
 	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// differing returns the keys whose values differ between two sections of one type, sorted, and the values of all keys.
+func differing(old, present any) (keys []string, before, now map[string][]any) {
+	before, now = map[string][]any{}, map[string][]any{}
+	keysOf("", reflect.ValueOf(old), before)
+	keysOf("", reflect.ValueOf(present), now)
+	all := maps.Clone(before)
+	maps.Copy(all, now)
+	for key := range all {
+		if !reflect.DeepEqual(before[key], now[key]) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, before, now
 }
 
 func isKey(f reflect.StructField) bool { return f.Tag.Get("yaml") != "" }

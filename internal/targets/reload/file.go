@@ -39,7 +39,6 @@ type File struct {
 	// mu guards the fields below, and orders the attempts, so that an older Set cannot replace a newer one.
 	mu      sync.Mutex
 	refused string            // why the last attempt was refused; "" = not refused
-	good    targets.Status    // the Status of the Set in use
 	used    map[string]uint64 // the digests of the files of the Set in use, by path; nil before the first
 	tried   map[string]uint64 // the digests of the files of the last attempt
 
@@ -88,8 +87,7 @@ func (f *File) Load() (*targets.Set, error) {
 	}
 	f.used = f.tried
 	f.warn(set, new(targets.Set))
-	f.good = targets.Status{LoadedAt: time.Now(), OK: true}
-	f.publish(set, f.good)
+	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true})
 	return set, nil
 }
 
@@ -135,8 +133,8 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	// The Set must be applied completely, even if the caller hangs up.
 	f.Apply(context.WithoutCancel(ctx), set)
 	mended := f.refused != ""
-	f.refused, f.used, f.good = "", f.tried, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks}
-	f.publish(set, f.good)
+	f.refused, f.used = "", f.tried
+	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
 	changes := changesBetween(old, set)
 	f.log.Info("the configuration was applied", "changes", changes)
 	f.Report(Attempt{By: by, Mended: mended, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})

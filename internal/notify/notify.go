@@ -110,21 +110,14 @@ func (n *Notifier) turn(ctx context.Context) {
 		if h.Full {
 			consequence = "ready tokens are handed out, and nothing is bought; raise maxmemory, or free memory"
 		}
-		if h.Since != n.told && time.Since(h.Since) >= downAfter && n.post(ctx, events.Event{
-			ID: strconv.FormatInt(h.Since.UnixMicro(), 10), At: h.Since.UTC().Truncate(time.Millisecond), Kind: events.RedisDown,
-			Actor: events.ReplicaActor(n.Replica), Text: "Replica " + n.Replica + ": since " + h.Since.UTC().Format("15:04:05") +
-				" UTC " + h.Reason + ": " + consequence + ".",
-		}) {
+		if h.Since != n.told && time.Since(h.Since) >= downAfter && n.postOwn(ctx, events.RedisDown, h.Since,
+			"since "+h.Since.UTC().Format("15:04:05")+" UTC "+h.Reason+": "+consequence) {
 			n.told = h.Since
 		}
 		return
 	}
 	if !n.told.IsZero() {
-		if !n.post(ctx, events.Event{
-			ID: strconv.FormatInt(time.Now().UnixMicro(), 10), At: time.Now().UTC().Truncate(time.Millisecond), Kind: events.RedisUp,
-			Actor: events.ReplicaActor(n.Replica), Text: "Replica " + n.Replica + ": Redis serves again, after " +
-				time.Since(n.told).Round(time.Second).String() + ".",
-		}) {
+		if !n.postOwn(ctx, events.RedisUp, time.Now(), "Redis serves again, after "+time.Since(n.told).Round(time.Second).String()) {
 			return
 		}
 		n.told = time.Time{}
@@ -140,6 +133,14 @@ func (n *Notifier) turn(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// postOwn posts an event that is not in the list, about this replica.
+func (n *Notifier) postOwn(ctx context.Context, kind events.Kind, at time.Time, text string) bool {
+	return n.post(ctx, events.Event{
+		ID: strconv.FormatInt(at.UnixMicro(), 10), At: at.UTC().Truncate(time.Millisecond), Kind: kind,
+		Actor: events.ReplicaActor(n.Replica), Text: "Replica " + n.Replica + ": " + text + ".",
+	})
 }
 
 // claim returns the cursor; "" = another replica may post, or Redis does not answer.

@@ -122,13 +122,7 @@ func statusText(d *status.Document) string {
 	}
 	text.WriteString("\n" + targetTable(d))
 	text.WriteString("\n" + stateText(d))
-	budgets := d.Budgets
-	for i := range d.Targets {
-		if t := &d.Targets[i]; t.Budget != nil {
-			budgets = append(budgets, t.Budget.Uses(status.OfTarget+t.Name)...)
-		}
-	}
-	if len(budgets) > 0 {
+	if budgets := slices.Concat(d.Budgets, d.TargetBudgets()); len(budgets) > 0 {
 		text.WriteString("\n" + table(objects(budgets), "BUDGET=scope", "window", "used", "limit"))
 	}
 	return text.String()

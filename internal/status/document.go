@@ -301,6 +301,11 @@ func (d *Document) BudgetUses() (list []BudgetUse) {
 			list = append(list, d.Solve.Budget.Uses(pool.ScopeSolve)...)
 		}
 	}
+	return append(list, d.TargetBudgets()...)
+}
+
+// TargetBudgets lists those of the targets.
+func (d *Document) TargetBudgets() (list []BudgetUse) {
 	for i := range d.Targets {
 		if t := &d.Targets[i]; t.Budget != nil && !t.unread {
 			list = append(list, t.Budget.Uses(OfTarget+t.Name)...)

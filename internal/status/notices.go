@@ -191,7 +191,11 @@ func (d *Document) announceTargets() {
 			names[t.Reason] = append(names[t.Reason], t.Name)
 		}
 	}
+	d.Failing = ""
 	for i, t := range first {
+		if i >= mostLines && (d.Failing != "" || t.State != refill.Starved) {
+			continue
+		}
 		since, _ := time.Parse(time.RFC3339, t.Since) // zero if it is unknown
 		who := names[t.Reason]
 		text := "no new tokens for " + strings.Join(who[:min(len(who), mostLines)], ", ")

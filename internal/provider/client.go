@@ -107,8 +107,7 @@ func New(p targets.Provider, transport http.RoundTripper, observe func(action, o
 // Pace returns how long to wait from the submission of a task to its first poll, and between polls: as the file says, or
 // as the service recommends. Services discourage polling more often.
 func Pace(p targets.Provider, t captcha.Type) (firstPoll, interval time.Duration) {
-	firstPoll, interval = protocolOf(p).pace(t)
-	return cmp.Or(p.FirstPoll, firstPoll), cmp.Or(p.PollInterval, interval)
+	return (&Client{cfg: p, protocol: protocolOf(p)}).Pace(t)
 }
 
 // Name returns the name in the file.
@@ -118,7 +117,10 @@ func (c *Client) Name() string { return c.cfg.Name }
 func (c *Client) Timeout() time.Duration { return c.cfg.Timeout }
 
 // Pace returns the Pace of the client's provider.
-func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) { return Pace(c.cfg, t) }
+func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
+	firstPoll, interval = c.protocol.pace(t)
+	return cmp.Or(c.cfg.FirstPoll, firstPoll), cmp.Or(c.cfg.PollInterval, interval)
+}
 
 // Submit buys one task and returns its id. A task with a pingback can be polled too. The error is an
 // *Error, or the error of ctx if ctx ended before the request was sent. Error.Unknown means that the

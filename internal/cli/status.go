@@ -138,10 +138,7 @@ func stateText(d *status.Document) string {
 	say("poold", fmt.Sprintf("%s, %sready, %d dead letters%s", d.Version, not[d.Ready], d.DeadLetters, money), "")
 	say("redis", d.Redis.Mode+", "+not[d.Redis.OK]+"ok", d.Redis.Reason)
 	if h := d.History; h != nil {
-		why := h.Reason
-		if !d.Redis.OK {
-			why = "its rows come by Redis"
-		}
+		why := map[bool]string{true: h.Reason, false: "its rows come by Redis"}[d.Redis.OK]
 		say("history", fmt.Sprintf("%sok; rows waiting %d, lost %d", not[h.OK && d.Redis.OK], h.Waiting, h.Dropped+h.Unrecorded), why)
 	}
 	for _, use := range (&status.Budget{Day: d.Budget}).Uses("") {

@@ -86,10 +86,8 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case b.Brakes() && b.Kind == string(pool.Hopeless):
 		set(Refused, b.Reason, b.Since, b.Next)
 	case b.Brakes():
-		hint := ""
-		if t.ProvidersPolicy == targets.ProvidersOrdered {
-			hint = " (`providers_policy: best` would try another one)"
-		}
+		ordered := t.ProvidersPolicy == targets.ProvidersOrdered
+		hint := map[bool]string{true: " (`providers_policy: best` would try another one)"}[ordered]
 		set(Starved, fmt.Sprintf("%s: the last orders failed, so one is tried each %v; check the sitekey, and the provider%s",
 			b.Reason, b.Every, hint), b.Since, b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:

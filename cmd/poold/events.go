@@ -35,10 +35,6 @@ func (d *daemon) openEvents() {
 	}
 	d.redis.Lost = func(data string) {
 		d.ids.Forget()
-		select {
-		case d.lost <- struct{}{}:
-		default:
-		}
 		d.noteChange("redis data", events.Event{Kind: events.RedisLost, Text: "Redis lost its data" + status.DataLost + ".",
 			State: data})
 	}

@@ -76,7 +76,7 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 // supportParts returns the parts on which buying and serving depend.
 func (d *daemon) supportParts() []part {
 	parts := []part{
-		d.redis.Run, d.countAgain, d.buyer.Run, d.watch,
+		d.redis.Run, d.buyer.Run, d.watch,
 		func(ctx context.Context) error { return d.stores.claims.Listen(ctx, d.solver.Wake) },
 		func(ctx context.Context) error {
 			return replicas.Watch(ctx, d.pool.Live, func(r replicas.Replica) { d.noteGone(ctx, r) })

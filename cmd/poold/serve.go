@@ -107,7 +107,6 @@ type daemon struct {
 	events    *events.Log
 	replica   replicas.Replica
 	notifier  *notify.Notifier
-	lost      chan struct{} // Redis has lost its data
 	server    *httpapi.Server
 	http      *http.Server
 	systemd   *systemd.Notifier
@@ -116,8 +115,7 @@ type daemon struct {
 // newDaemon binds the port and wires the parts, but starts none of them except the embedded Redis.
 func newDaemon(ctx context.Context, file *reload.File, set *targets.Set, self replicas.Replica, access bool,
 	log *slog.Logger, lines *cli.LogWriter) (*daemon, error) {
-	d := &daemon{file: file, log: log, lines: lines, replica: self, lost: make(chan struct{}, 1),
-		systemd: systemd.New(log)}
+	d := &daemon{file: file, log: log, lines: lines, replica: self, systemd: systemd.New(log)}
 	if err := d.wire(ctx, set, access); err != nil {
 		if d.port != nil {
 			err = errors.Join(err, d.port.Close())

@@ -330,19 +330,6 @@ const (
 	ScopeSpent   = "spent"   // the money of every order that ended and cost something; it has no limits
 )
 
-// recount counts an order of the last day in its budgets, unless it counts there already.
-var recount = newScript("recount", `
--- KEYS spend:SCOPE for each budget
--- ARGV 1 order 2 ms of its placing 3 price (-1 = unknown), then for each budget the scope of its money ('' = no limit)
-if tonumber(ARGV[2]) <= now - 86400000 then return {0} end
-for i, key in ipairs(KEYS) do
-  local added = redis.call('ZADD', key, 'NX', ARGV[2], ARGV[1])
-  redis.call('PEXPIRE', key, 86400000)
-  if added == 1 and ARGV[3 + i] ~= '' then charge(ARGV[3 + i], ARGV[2], micros(ARGV[3])) end
-end
-return {1}
-`)
-
 // Order is an order to place.
 type Order struct {
 	Name        string // random; without |
@@ -665,19 +652,4 @@ func (p *Pool) InFlight(ctx context.Context, accounts []string) ([]int, error) {
 		list[i] = int(counts[i].Val())
 	}
 	return list, err
-}
-
-// CountAgain counts an order in its budgets, unless it counts there already.
-func (p *Pool) CountAgain(ctx context.Context, order string, placed time.Time, price int64, budgets []Budget) error {
-	var keys []string
-	args := []any{order, placed.UnixMilli(), price}
-	for _, b := range budgets {
-		keys = append(keys, p.key("spend", b.Scope))
-		if !b.HasMoney() {
-			b.Scope = ""
-		}
-		args = append(args, b.Scope)
-	}
-	_, err := p.call(ctx, recount, keys, args...)
-	return err
 }

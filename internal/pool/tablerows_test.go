@@ -199,7 +199,6 @@ var tables = map[string][]row{
 				totals, err := p.Totals(context.Background(), ScopeOverall, "none")
 				return fmt.Sprint(totals.Spent, err)
 			}},
-		{name: "orders of the history count once", given: "ZADD spend:overall now-5 other\n", call: recounted, twice: true},
 	},
 	"guest": {
 		{name: "a request is admitted", given: "ZADD rate:guests now-9000 old now-500 x\n", call: admitted},
@@ -772,16 +771,6 @@ func affords(p *Pool) any {
 		return fmt.Sprint(err, ", until ", failed.Until.UnixMilli())
 	}
 	return err
-}
-
-func recounted(p *Pool) any {
-	budgets := []Budget{{Scope: ScopeOverall, MicrosPerDay: 1}, {Scope: "A", PerDay: 1}}
-	for i, ago := range []time.Duration{4 * time.Hour, 24 * time.Hour} {
-		if err := p.CountAgain(context.Background(), fmt.Sprint("o", i), time.Now().Add(-ago), 1001, budgets); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func placed(change func(o *Order)) func(p *Pool) any {

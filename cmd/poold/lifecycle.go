@@ -77,7 +77,6 @@ func (d *daemon) run(ctx context.Context, hangups <-chan os.Signal) error {
 func (d *daemon) supportParts() []part {
 	parts := []part{
 		d.redis.Run, d.buyer.Run, d.watch,
-		func(ctx context.Context) error { return d.stores.claims.Listen(ctx, d.solver.Wake) },
 		func(ctx context.Context) error {
 			return replicas.Watch(ctx, d.pool.Live, func(r replicas.Replica) { d.noteGone(ctx, r) })
 		},

@@ -72,7 +72,7 @@ func TestEachPartRunsAndStops(t *testing.T) {
 		{"watches Redis", "redisdb.(*DB).Run("},
 		{"beats, adopts and ends orders", "purchase.(*Buyer).Run("},
 		{"expires keys of the embedded Redis", "poold.(*embeddedRedis).run("},
-		{"reads the claims of other replicas", "claims.(*postgresStore).Listen("},
+		{"deletes old claims", "claims.(*Postgres).Run("},
 		{"deletes old records", "pgstore.(*Store).Run("},
 		{"sends the history", "history.(*Sender).Run("},
 		{"decides about targets", "refill.(*Manager).Run("},

@@ -46,7 +46,8 @@ func (d *daemon) openStores(ctx context.Context, set *targets.Set) (err error) {
 		case store.Table != nil:
 			s.sink, s.active = store.Table, kept.ActiveItems
 		case store.Key == "dedup.url":
-			s.claims = claims.InPostgres(store.DB, d.redis.Prefix)
+			shared := claims.InPostgres(store.DB, d.redis.Prefix)
+			s.claims, s.runs = shared, append(s.runs, shared.Run)
 		default:
 			rows := pgstore.New(store.DB, kept.Keep, kept.Audit)
 			s.sink, s.runs = rows, append(s.runs, rows.Run)

@@ -70,8 +70,6 @@ type Store interface {
 	Load(ctx context.Context, key captcha.ID) (value []byte, version int64, now time.Time, err error)
 	// Swap replaces the value if it has this version. A repetition after a lost reply returns false.
 	Swap(ctx context.Context, key captcha.ID, version int64, to Change) (ok bool, err error)
-	// Listen calls wake with the key of each Change that wakes, until ctx ends. Wake must not block.
-	Listen(ctx context.Context, wake func(key captcha.ID)) error
 }
 
 // Change is a new value of a key.
@@ -79,7 +77,6 @@ type Change struct {
 	Version int64
 	Value   []byte        // JSON
 	Keep    time.Duration // life of the value
-	Wake    bool          // notifies all replicas
 }
 
 // Claims are the claims in a Store. It is safe for concurrent use.
@@ -89,7 +86,7 @@ type Claims struct{ Store }
 // again until the solve ends.
 func (c *Claims) Enter(ctx context.Context, e Entry) (claim Claim, err error) {
 	call := rand.Text()
-	err = c.step(ctx, e.Key, false, func(v *value) (changed bool) {
+	err = c.step(ctx, e.Key, func(v *value) (changed bool) {
 		claim, changed = v.enter(e, call)
 		return changed
 	})
@@ -98,7 +95,7 @@ func (c *Claims) Enter(ctx context.Context, e Entry) (claim Claim, err error) {
 
 // Hold renews the lease. It returns false if another replica holds the claim, or if the solve has ended or taken too long.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64) (mine bool, err error) {
-	err = c.step(ctx, key, false, func(v *value) bool {
+	err = c.step(ctx, key, func(v *value) bool {
 		mine = v.hold(fence, Lease)
 		return mine
 	})
@@ -107,13 +104,12 @@ func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64) (mine bo
 
 // Release ends the lease: the next replica that enters continues the solve. It is a no-op for a lost claim.
 func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64) error {
-	return c.step(ctx, key, true, func(v *value) bool { return v.hold(fence, 0) })
+	return c.step(ctx, key, func(v *value) bool { return v.hold(fence, 0) })
 }
 
-// End ends the solve and wakes the replicas that wait. It returns false if this replica has lost the claim, and true
-// again for a repetition.
+// End ends the solve. It returns false if this replica has lost the claim, and true again for a repetition.
 func (c *Claims) End(ctx context.Context, key captcha.ID, fence int64, e End) (ok bool, err error) {
-	err = c.step(ctx, key, true, func(v *value) (changed bool) {
+	err = c.step(ctx, key, func(v *value) (changed bool) {
 		ok, changed = v.end(fence, e)
 		return changed
 	})
@@ -127,7 +123,7 @@ var (
 )
 
 // step changes the value of a key. The function change may be called several times, each time with the present value.
-func (c *Claims) step(ctx context.Context, key captcha.ID, wake bool, change func(v *value) (changed bool)) error {
+func (c *Claims) step(ctx context.Context, key captcha.ID, change func(v *value) (changed bool)) error {
 	for failures := 1; failures <= 8; failures++ {
 		text, version, at, err := c.Load(ctx, key)
 		if err != nil {
@@ -143,7 +139,7 @@ func (c *Claims) step(ctx context.Context, key captcha.ID, wake bool, change fun
 			return nil
 		}
 		text, _ = json.Marshal(v) // texts and numbers cannot fail
-		ok, err := c.Swap(ctx, key, version, Change{v.next, text, v.rest() + SharedFor, wake})
+		ok, err := c.Swap(ctx, key, version, Change{v.next, text, v.rest() + SharedFor})
 		switch {
 		case err != nil:
 			return fmt.Errorf("storing a claim: %w", err)

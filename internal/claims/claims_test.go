@@ -28,29 +28,26 @@ var suite = map[string]func(*testing.T, *world){
 	"LostReplies":    testLostReplies,
 	"OneOfManyHolds": testOneOfManyHolds,
 	"BusyClaim":      testBusyClaim,
-	"AllAreWoken":    testAllAreWoken,
 	"NothingIsLeft":  testNothingIsLeft,
 }
 
 // world is the store of a test, as three replicas use it, with a clock of the test.
 type world struct {
 	stores [3]claims.Store
-	woken  [3]*sync.Map // first letters of the keys with which a replica was woken
 	ms     atomic.Int64
 	keep   atomic.Int64 // the life of the last value, in ns
 }
 
-// newWorld opens the stores, which listen until the test ends.
+// newWorld opens the stores. Those in PostgreSQL run until the test ends.
 func newWorld(t *testing.T, open func() claims.Store) *world {
 	t.Helper()
 	w := &world{}
 	w.ms.Store(1_800_000_000_000)
 	for i := range w.stores {
-		s := open()
-		w.stores[i], w.woken[i] = s, &sync.Map{}
-		testkit.Run(t, func(ctx context.Context) error {
-			return s.Listen(ctx, func(key captcha.ID) { w.woken[i].Store(key[0], true) })
-		})
+		w.stores[i] = open()
+		if s, is := w.stores[i].(*claims.Postgres); is {
+			testkit.Run(t, s.Run)
+		}
 	}
 	return w
 }
@@ -230,25 +227,6 @@ func testBusyClaim(t *testing.T, w *world) {
 	_, err := c.Enter(t.Context(), entry(newKey(), ""))
 	if !errors.Is(err, redisdb.ErrDown) || redisdb.Reason(err) != "the claim changes all the time" {
 		t.Errorf("entering: %v", err)
-	}
-}
-
-// The end and the release of a claim wake all replicas. The first wake-ups may be lost, until a replica listens.
-func testAllAreWoken(t *testing.T, w *world) {
-	c := w.replica(0)
-	for _, step := range "er" { // End and Release
-		testkit.Within(t, 20*time.Second, "all are woken", func() bool {
-			key := captcha.ID(step) + newKey()
-			claim, err := c.Enter(t.Context(), entry(key, ""))
-			if step == 'r' {
-				err = errors.Join(err, c.Release(t.Context(), key, claim.Fence))
-			} else {
-				_, ended := c.End(t.Context(), key, claim.Fence, claims.End{})
-				err = errors.Join(err, ended)
-			}
-			testkit.NoError(t, err)
-			return !slices.ContainsFunc(w.woken[:], func(of *sync.Map) bool { _, is := of.Load(key[0]); return !is })
-		})
 	}
 }
 

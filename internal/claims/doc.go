@@ -15,13 +15,10 @@
 //   - A time that is too far in the future counts as past, because the store's clock was set back by more than 10 s.
 //   - A value expires when its solve and its end are too old for any caller.
 //
-// End and Release wake all replicas (Store.Listen). A wake-up may be lost, for example behind a pooler in transaction
-// mode, so a replica that waits must also call Enter each second.
+// A replica that waits calls Enter each second.
 //
 // # Keys
 //
 //	{captcha}:claim:KEY  hash     version, value (JSON); the tag is redis.prefix
-//	captcha:wake         channel  KEY, see package redisdb
 //	captcha_cache        table    a row for each key, which begins with redis.prefix; sql/0001_claims.sql
-//	poold_claims         channel  of PostgreSQL: the key of a row
 package claims

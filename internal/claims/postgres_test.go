@@ -1,14 +1,12 @@
 package claims_test
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"poold/internal/captcha"
 	"poold/internal/claims"
 	"poold/internal/postgres"
 	"poold/internal/postgres/postgrestest"
@@ -31,7 +29,7 @@ func TestPostgres(t *testing.T) {
 }
 
 // openPostgres opens a store whose calls end within the limit.
-func openPostgres(t *testing.T, address, prefix string, limit time.Duration, log *testkit.Log) claims.Store {
+func openPostgres(t *testing.T, address, prefix string, limit time.Duration, log *testkit.Log) *claims.Postgres {
 	t.Helper()
 	if log == nil {
 		log = &testkit.Log{}
@@ -39,7 +37,7 @@ func openPostgres(t *testing.T, address, prefix string, limit time.Duration, log
 	db, err := postgres.Open(address, limit, log.Logger())
 	testkit.NoError(t, err)
 	t.Cleanup(db.Close)
-	if err := db.Migrate(t.Context()); err != nil && !errors.Is(err, postgres.ErrDown) { // Listen may come later
+	if err := db.Migrate(t.Context()); err != nil && !errors.Is(err, postgres.ErrDown) { // Run may come later
 		t.Fatal(err)
 	}
 	return claims.InPostgres(db, prefix)
@@ -71,14 +69,13 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 	var log testkit.Log
 	for name, outage := range map[string]postgrestest.Outage{"silent": server.Outages(t)["silent"], "dropped": {}} { // package postgres knows more
 		address := server.Database(t)
-		c := claims.Claims{Store: openPostgres(t, address, "captcha", postgres.DefaultLimit, &log)}
-		listen := func() {
-			testkit.Run(t, func(ctx context.Context) error { return c.Listen(ctx, func(captcha.ID) {}) })
-		}
-		if name == "dropped" { // the connection that listens makes the table
-			outage.Begin, outage.End = func() { server.SQL(t, address, "drop table captcha_cache") }, listen
+		store := openPostgres(t, address, "captcha", postgres.DefaultLimit, &log)
+		c := claims.Claims{Store: store}
+		if name == "dropped" { // Run makes the table
+			outage.Begin = func() { server.SQL(t, address, "drop table captcha_cache") }
+			outage.End = func() { testkit.Run(t, store.Run) }
 		} else {
-			listen()
+			testkit.Run(t, store.Run)
 		}
 		heals := func() bool { _, err := c.Enter(t.Context(), entry(newKey(), "")); return err == nil }
 		testkit.Within(t, postgrestest.Patience, "it serves", heals)

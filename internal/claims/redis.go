@@ -13,8 +13,7 @@ import (
 // script.
 //
 //	KEYS   the claim
-//	ARGV   the expected version, 0 = no value; the next one, 0 = load; the value; its life in ms; 1 = publish;
-//	       the channel and the message
+//	ARGV   the expected version, 0 = no value; the next one, 0 = load; the value; its life in ms
 //	Reply  1 = swapped; else the time in ms, and the version and the value that are not swapped
 var script = redisdb.NewScript(`
 local found = redis.call('HMGET', KEYS[1], 'version', 'value')
@@ -26,9 +25,6 @@ if ARGV[2] == '0' or version ~= ARGV[1] then
 end
 redis.call('HSET', KEYS[1], 'version', ARGV[2], 'value', ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
-if ARGV[5] == '1' then
-  redis.pcall('PUBLISH', ARGV[6], ARGV[7]) -- a missing right to the channel must not end a script that has written
-end
 return {1, 0, 0, ''}`)
 
 // redisStore is a Store in Redis.
@@ -39,7 +35,7 @@ func InRedis(db *redisdb.DB) Store { return redisStore{db} }
 
 func (s redisStore) call(ctx context.Context, key captcha.ID, version int64, to Change) ([]any, error) {
 	return script.Run(ctx, s.db.Slow, []string{"{" + s.db.Prefix + "}:claim:" + string(key)},
-		version, to.Version, to.Value, to.Keep.Milliseconds(), to.Wake, s.channel(), string(key)).Slice()
+		version, to.Version, to.Value, to.Keep.Milliseconds()).Slice()
 }
 
 func (s redisStore) Load(ctx context.Context, key captcha.ID) ([]byte, int64, time.Time, error) {
@@ -56,23 +52,4 @@ func (s redisStore) Load(ctx context.Context, key captcha.ID) ([]byte, int64, ti
 func (s redisStore) Swap(ctx context.Context, key captcha.ID, version int64, to Change) (bool, error) {
 	reply, err := s.call(ctx, key, version, to)
 	return err == nil && reply[0] == int64(1), err
-}
-
-func (s redisStore) channel() string { return s.db.Prefix + ":wake" }
-
-// Listen implements Store. A message that is sent without a connection is lost.
-func (s redisStore) Listen(ctx context.Context, wake func(captcha.ID)) error {
-	messages := s.db.Slow.Subscribe(ctx, s.channel())
-	defer func() { _ = messages.Close() }()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case message, open := <-messages.Channel():
-			if !open {
-				return nil
-			}
-			wake(captcha.ID(message.Payload))
-		}
-	}
 }

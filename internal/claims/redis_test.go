@@ -4,8 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"slices"
-	"strings"
 	"testing"
 
 	"poold/internal/captcha"
@@ -23,7 +21,7 @@ func TestRedis(t *testing.T) {
 			test(t, newWorld(t, func() claims.Store { return openRedis(t, p, prefix) }))
 		}
 	}
-	redistest.OnEvery(t, tests, []string{"Stories", "AllAreWoken"})
+	redistest.OnEvery(t, tests, []string{"Stories"})
 }
 
 func openRedis(t *testing.T, p redistest.Place, prefix string) claims.Store {
@@ -37,11 +35,10 @@ func openRedis(t *testing.T, p redistest.Place, prefix string) claims.Store {
 	return claims.InRedis(db)
 }
 
-// Claims work in a Redis without free memory, for a user with the documented rights and without the one to the channel.
+// Claims work in a Redis without free memory, for a user with the documented rights.
 func TestFullRedis(t *testing.T) {
 	t.Parallel()
-	words := slices.DeleteFunc(redistest.Rights(t), func(word string) bool { return strings.HasPrefix(word, "&") })
-	addr := redistest.Server(t, append([]string{"--maxmemory-policy", "noeviction", "--user"}, words...)...)
+	addr := redistest.Server(t, append([]string{"--maxmemory-policy", "noeviction", "--user"}, redistest.Rights(t)...)...)
 	redistest.Do(t, addr, "CONFIG", "SET", "maxmemory", "1")
 	place := redistest.Place{Addresses: "redis://poold:" + redistest.Password + "@" + addr}
 	play(t, newWorld(t, func() claims.Store { return openRedis(t, place, "captcha") }), nil)

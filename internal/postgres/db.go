@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// mostConnections limits the connections of a DB, including the connection that listens for notifications.
+	// mostConnections limits the connections of a DB.
 	mostConnections = 4
 	// DefaultLimit is the usual time limit of a call. With it the caller can still answer a request within a second.
 	DefaultLimit = 900 * time.Millisecond

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 		t.Run(reason, func(t *testing.T) {
 			db, l := open(t, address, DefaultLimit)
 			testkit.InASecond(t, func() { _ = db.Migrate(t.Context()) })
-			runNews(t, db)
+			run(t, db)
 			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), reason) })
 			err := selectOne(t.Context(), db)
 			if !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), reason) {
@@ -81,7 +82,7 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
 				goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"))
 			db, l := openMigrated(t, address, DefaultLimit)
-			_, stop := runNews(t, db)
+			stop := run(t, db)
 			testkit.Within(t, postgrestest.Patience, "the first call", func() bool { return selectOne(t.Context(), db) == nil })
 			c.Begin()
 			testkit.Within(t, postgrestest.Patience, "logged",
@@ -128,4 +129,20 @@ func testSession(t *testing.T, server *postgrestest.Server) {
 	if prepared != 0 || time.Since(now).Abs() > time.Hour {
 		t.Errorf("%d statements are prepared, it is %v", prepared, now)
 	}
+}
+
+// Run logs once that it cannot clean, and tries again each second.
+func testCleaning(t *testing.T, server *postgrestest.Server) {
+	db, l := openMigrated(t, server.Database(t), postgrestest.Patience)
+	var calls atomic.Int64
+	clean := func(ctx context.Context) error {
+		if calls.Add(1) < 4 {
+			return noTable("captcha_history")
+		}
+		return ctx.Err()
+	}
+	testkit.Run(t, func(ctx context.Context) error { return db.Run(ctx, time.Millisecond, clean) })
+	testkit.Within(t, postgrestest.Patience, "it cleans", func() bool { return calls.Load() > 4 })
+	testkit.Equal(t, "lines that name the table", strings.Count(l.String(), "captcha_history does not exist"), 1)
+	testkit.Equal(t, "lines about its return", l.Count("postgres serves again"), 1)
 }

@@ -1,11 +1,10 @@
-// Package postgres manages the connections to a PostgreSQL server, transactions, the schema and notifications. No other
-// package imports pgx. The numbered files in sql/ create all tables, also the tables of other packages.
+// Package postgres manages the connections to a PostgreSQL server, transactions and the schema. No other package
+// imports pgx. The numbered files in sql/ create all tables, also the tables of other packages.
 //
 // # Connections
 //
-// A DB has at most four connections; DB.Run listens on one of them. The package prepares no statement under a name, so
-// that a pooler in transaction mode (pgbouncer) can be used. Such a pooler may lose notifications, so no caller may
-// depend on a notification.
+// A DB has at most four connections. The package prepares no statement under a name, so that a pooler in transaction
+// mode (pgbouncer) can be used.
 //
 // # Faults
 //
@@ -23,8 +22,8 @@
 //
 // The files sql/NNNN_name.sql make the schema. The library goose applies them in order, each in a
 // transaction, and keeps their numbers in the table poold_schema. One replica at a time does so, under
-// an advisory lock. Each time that DB.Run connects, it applies the missing files. The server may
-// therefore start later than the program. A released file is never changed; each change of the schema
+// an advisory lock. DB.Run looks for missing files each second. The server may therefore start later
+// than the program. A released file is never changed; each change of the schema
 // is a new file. If a newer program has changed the schema, Migrate returns an ErrNewer.
 //
 // A statement about a dropped table fails with an ErrDown that names the table. Migrate recreates it,

@@ -22,13 +22,11 @@ func open(t *testing.T, address string, limit time.Duration) (*DB, *testkit.Log)
 	return db, l
 }
 
-// runNews runs DB.Run on the channel "news" until stop is called or the test ends. The returned
-// channel heard receives the payloads.
-func runNews(t *testing.T, db *DB) (heard chan string, stop func()) {
+// run runs DB.Run, which cleans nothing, until stop is called or the test ends.
+func run(t *testing.T, db *DB) (stop func()) {
 	t.Helper()
-	heard = make(chan string, 1000)
-	return heard, testkit.Run(t, func(ctx context.Context) error {
-		return db.Run(ctx, "news", func(payload string) { heard <- payload })
+	return testkit.Run(t, func(ctx context.Context) error {
+		return db.Run(ctx, time.Hour, nil)
 	})
 }
 
@@ -51,14 +49,14 @@ func selectOne(ctx context.Context, db *DB) error {
 // TestOnAServer runs the tests that need a server.
 func TestOnAServer(t *testing.T) {
 	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
-		"Down":          testDown,
-		"Heals":         testHeals,
-		"Session":       testSession,
-		"ReadOnly":      testReadOnly,
-		"Transactions":  testTransactions,
-		"Notifications": testNotifications,
-		"Migrate":       testMigrate,
-		"Try":           testTry,
-		"DroppedTable":  testDroppedTable,
+		"Down":         testDown,
+		"Heals":        testHeals,
+		"Session":      testSession,
+		"ReadOnly":     testReadOnly,
+		"Transactions": testTransactions,
+		"Cleaning":     testCleaning,
+		"Migrate":      testMigrate,
+		"Try":          testTry,
+		"DroppedTable": testDroppedTable,
 	})
 }

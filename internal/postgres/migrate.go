@@ -44,17 +44,17 @@ func (db *DB) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return db.within(ctx, migrateLimit, func(ctx context.Context) error {
-		return db.transact(ctx, func(ctx context.Context, tx Tx) error {
-			_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockMigrate))
-			if err == nil && missing != "" { // all files again: they change nothing that exists
-				_, err = on.ExecContext(ctx, "delete from poold_schema where version_id > 0")
-			}
-			if err == nil {
-				_, err = steps.Up(ctx)
-			}
-			return translate(err)
-		})
+	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
+	defer cancel()
+	return db.transact(ctx, func(ctx context.Context, tx Tx) error {
+		_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockMigrate))
+		if err == nil && missing != "" { // all files again: they change nothing that exists
+			_, err = on.ExecContext(ctx, "delete from poold_schema where version_id > 0")
+		}
+		if err == nil {
+			_, err = steps.Up(ctx)
+		}
+		return translate(err)
 	})
 }
 
@@ -69,7 +69,7 @@ func (db *DB) readSchema(ctx context.Context) (version int, missing string, err 
 		return 0, "", nil
 	}
 	if version > newest {
-		err = fmt.Errorf("%w: the database has version %d, this program knows %d", ErrNewer, version, newest)
+		err = fmt.Errorf("%w: the database has version %d, this program knows %d: start a newer program", ErrNewer, version, newest)
 	}
 	return version, missing, err
 }

@@ -93,7 +93,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		if !errors.Is(err, ErrNewer) || errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "99") {
 			t.Errorf("migrating: %v", err)
 		}
-		runNews(t, db)
+		run(t, db)
 		testkit.Within(t, postgrestest.Patience, "logged",
 			func() bool { return strings.Contains(l.String(), "start a newer program") })
 		// During a rolling update, a running program of the earlier version keeps working.
@@ -120,7 +120,7 @@ func testMigrate(t *testing.T, server *postgrestest.Server) {
 		server.Stop(t)
 		defer server.Up(t)
 		db, l := open(t, address, DefaultLimit)
-		runNews(t, db)
+		run(t, db)
 		testkit.Within(t, postgrestest.Patience, "logged", func() bool { return l.Count("postgres does not serve") == 1 })
 		server.Up(t)
 		testkit.Within(t, postgrestest.Patience, "used", func() bool { return l.Count("postgres serves again") == 1 })

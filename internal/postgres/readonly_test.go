@@ -15,7 +15,7 @@ import (
 func testReadOnly(t *testing.T, server *postgrestest.Server) {
 	address, elsewhere := server.Database(t), server.Database(t)
 	db, l := openMigrated(t, address, DefaultLimit)
-	runNews(t, db)
+	run(t, db)
 	change := func() error {
 		return db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
 			_, err := tx.Exec(ctx, "update poold_schema set version_id = version_id")

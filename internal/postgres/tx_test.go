@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"poold/internal/postgres/postgrestest"
 	"poold/internal/testkit"
@@ -77,41 +76,4 @@ func testTransactions(t *testing.T, server *postgrestest.Server) {
 			}
 		}
 	})
-}
-
-// When a transaction commits, its notification reaches every replica. Without a commit it reaches no
-// replica. A replica receives notifications again after its connection broke.
-func testNotifications(t *testing.T, server *postgrestest.Server) {
-	db, address := scratch(t, server)
-	other, _ := openMigrated(t, address, postgrestest.Patience)
-	same, _ := runNews(t, db)
-	replica, _ := runNews(t, other)
-	undone := errors.New("undone")
-	tell := func(payload string, result error) {
-		t.Helper()
-		if err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
-			_, err := tx.Exec(ctx, "select pg_notify('another', 'not for us'), pg_notify('news', $1)", payload)
-			return errors.Join(err, result)
-		}); !errors.Is(err, result) {
-			t.Fatal(err)
-		}
-	}
-	for _, word := range []string{"first", "again"} {
-		for _, heard := range []chan string{same, replica} {
-			testkit.Within(t, postgrestest.Patience, "heard", func() bool {
-				tell("undone", undone)
-				tell(word, nil)
-				select {
-				case got := <-heard:
-					if got != "first" && got != word {
-						t.Errorf("heard %q", got)
-					}
-					return got == word
-				case <-time.After(100 * time.Millisecond):
-					return false
-				}
-			})
-		}
-		server.SQL(t, address, endOthers)
-	}
 }

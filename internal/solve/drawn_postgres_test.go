@@ -38,8 +38,7 @@ func TestDrawnStoriesInPostgres(t *testing.T) {
 	})
 }
 
-// inPostgres opens the claims of a replica in a database with a storyClock. Listen does not run, so the replica gets no
-// notifications.
+// inPostgres opens the claims of a replica in a database with a storyClock.
 func inPostgres(t *testing.T, r *drawnReplica, address string) (s claims.Store, stop func()) {
 	t.Helper()
 	db, err := postgres.Open(address, postgres.DefaultLimit, slog.New(slog.DiscardHandler))

@@ -178,7 +178,6 @@ func (s *drawnStory) start() {
 	support, stop := context.WithCancel(context.Background())
 	r.buying, r.support = stopBuying, stop
 	r.parts.Go(func() { _ = r.buyer.Run(support) })
-	r.parts.Go(func() { _ = claims.InRedis(r.db).Listen(support, r.service.Wake) })
 	r.orders.Go(func() { manager.Apply(&targets.Set{}); _ = manager.Run(buying) })
 	r.orders.Go(func() { _ = r.service.Run(buying) })
 	s.living = append(s.living, r)

@@ -39,7 +39,7 @@ type Config struct {
 	Pool     *pool.Pool
 	Buyer    *Buyer
 	Refiller Refiller
-	Claims   *claims.Claims // each wake-up of Claims.Listen calls Service.Wake
+	Claims   *claims.Claims
 	Log      *slog.Logger
 }
 

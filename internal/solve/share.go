@@ -36,16 +36,10 @@ type Share = claims.Entry
 // a time enters it for all. The mu of Service guards the fields.
 type share struct {
 	callers  int
-	changed  chan struct{} // closed and replaced when the claim has changed
+	changed  chan struct{} // closed and replaced when an end is known
 	next     time.Time     // when a caller enters the claim again
 	answered time.Time     // the claim store's last answer
 	ended    claims.Claim  // the last end that is known here
-}
-
-// wake makes a caller enter the claim now.
-func (sh *share) wake() {
-	close(sh.changed)
-	sh.changed, sh.next = make(chan struct{}), time.Time{}
 }
 
 // outcome is the answer to a caller.
@@ -53,15 +47,6 @@ type outcome struct {
 	token pool.Token
 	late  bool // the token is of a solve that had ended before the request
 	err   error
-}
-
-// Wake reports an event of a shared claim, such as the end of its solve. It is a no-op for an unknown key.
-func (s *Service) Wake(key captcha.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sh := s.shares[key]; sh != nil {
-		sh.wake()
-	}
 }
 
 // share waits for the solve that a request shares. A claim is held by one caller, which takes a token with a call
@@ -182,8 +167,8 @@ func (s *Service) enter(ctx context.Context, sh *share, r Request, solve string)
 // end passes the end of the solve to all callers of the share.
 func (sh *share) end(claim claims.Claim) {
 	if sh.ended.Solve != claim.Solve {
-		sh.ended = claim
-		sh.wake()
+		close(sh.changed)
+		sh.ended, sh.changed, sh.next = claim, make(chan struct{}), time.Time{}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"poold/internal/history"
@@ -30,14 +29,8 @@ func New(db *postgres.DB, keep, keepAudit time.Duration) *Store {
 	return &Store{db, keep, cmp.Or(keepAudit, keep)}
 }
 
-// Run keeps a connection, brings the schema up to date, and deletes expired rows until ctx ends. If the server is down,
-// Run tries to connect until the server starts.
-func (s *Store) Run(ctx context.Context) error {
-	var group sync.WaitGroup
-	defer group.Wait()
-	group.Go(func() { s.db.Sweep(ctx, sweepEvery, s.forget) })
-	return s.db.Run(ctx, "", nil)
-}
+// Run runs the database, and deletes expired rows until ctx ends.
+func (s *Store) Run(ctx context.Context) error { return s.db.Run(ctx, sweepEvery, s.forget) }
 
 const (
 	columns = `kind, id, at, target, owner, sitekey, task, status, key, content`

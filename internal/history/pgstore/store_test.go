@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/backoff"
 	"poold/internal/history"
 	"poold/internal/history/historytest"
 	"poold/internal/postgres"
@@ -47,7 +48,9 @@ func testSuite(t *testing.T, server *postgrestest.Server) {
 		for _, db := range []*postgres.DB{one.db, two.db} {
 			s := New(db, orders, handouts)
 			stops = append(stops, testkit.Run(t, func(ctx context.Context) error {
-				db.Sweep(ctx, 20*time.Millisecond, s.forget)
+				for backoff.Sleep(ctx, 20*time.Millisecond) == nil {
+					_ = s.forget(ctx)
+				}
 				return nil
 			}))
 			replicas = append(replicas, s)

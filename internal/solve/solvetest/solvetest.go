@@ -126,7 +126,6 @@ func (w *World) Start() *Replica {
 	r.stop = stop
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func([]string) {}) })
 	r.running.Go(func() { _ = r.Service.Run(ctx) })
-	r.running.Go(func() { _ = r.Store.Listen(ctx, r.Service.Wake) })
 	r.running.Go(func() { r.refill(ctx, buyer) })
 	time.Sleep(100 * time.Millisecond) // its first beat
 	return r

@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 
-	"poold/internal/backend"
 	"poold/internal/captcha"
 	"poold/internal/targets"
 )
@@ -17,7 +16,7 @@ func (d *daemon) apply(_ context.Context, set *targets.Set) {
 		d.port.SetCertificate(set.Server.TLS.Certificate)
 	}
 	d.redis.SetPassword(targets.Password(set.Redis.URL).Reveal())
-	d.redis.SetTLS(backend.RedisTLS(set.Redis.TLS))
+	d.redis.SetTLS(set.Redis.TLS)
 	for _, store := range d.stores.opened {
 		if urls := map[string]captcha.Secret{"dedup.url": set.Dedup.URL, "history.url": set.History.URL}; store.DB != nil {
 			store.DB.SetPassword(targets.Password(urls[store.Key]).Reveal())

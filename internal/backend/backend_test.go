@@ -65,6 +65,6 @@ targets: {a: {type: turnstile, sitekey: k, pageurl: "https://example.com/", owne
 	if _, err := db.Try(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "Redis keeps no append-only file") {
 		t.Error(err)
 	}
-	db.SetTLS(redisdb.TLS{})
+	db.SetTLS(targets.RedisTLS{})
 	testkit.ErrorIs(t, "without the certificates", db.Hot.Ping(t.Context()).Err(), redisdb.ErrDown)
 }

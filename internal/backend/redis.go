@@ -1,8 +1,6 @@
 package backend
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"log/slog"
 
 	"poold/internal/redisdb"
@@ -13,18 +11,6 @@ import (
 func RedisOptions(r targets.Redis, address string, log *slog.Logger) redisdb.Options {
 	return redisdb.Options{
 		Addresses: address, SentinelMaster: r.SentinelMaster, SentinelUser: r.SentinelUser,
-		SentinelPassword: r.SentinelPassword.Reveal(), TLS: RedisTLS(r.TLS), Prefix: r.Prefix, Log: log,
+		SentinelPassword: r.SentinelPassword.Reveal(), TLS: r.TLS, Prefix: r.Prefix, Log: log,
 	}
-}
-
-// RedisTLS converts the certificates of the section redis.
-func RedisTLS(t targets.RedisTLS) (with redisdb.TLS) {
-	if t.Certificate != nil {
-		with.Certificates = []tls.Certificate{*t.Certificate}
-	}
-	if t.Issuers != "" {
-		with.Issuers = x509.NewCertPool()
-		with.Issuers.AppendCertsFromPEM([]byte(t.Issuers))
-	}
-	return with
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"poold/internal/targets"
 )
 
 // CallTimeout limits every exchange with Redis.
@@ -27,8 +29,8 @@ type Options struct {
 	// user and password: the user and password in the addresses are the master's.
 	SentinelMaster, SentinelUser, SentinelPassword string
 
-	TLS    TLS    // of rediss:// addresses
-	Prefix string // first part of every key
+	TLS    targets.RedisTLS // of rediss:// addresses
+	Prefix string           // first part of every key
 	Log    *slog.Logger
 	// Probe is the interval between two probes of Redis' health; 0 = half a second. Tests that
 	// simulate hours set a longer interval.
@@ -39,12 +41,6 @@ type Options struct {
 
 // Dialer opens a connection.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
-
-// TLS is the encryption of new connections. The zero value has no certificate and trusts what the machine trusts.
-type TLS struct {
-	Certificates []tls.Certificate // what poold shows
-	Issuers      *x509.CertPool    // of the certificates that poold trusts; nil = the machine's
-}
 
 // DB is one Redis: a single server, a master behind sentinels, or a cluster. A DB is safe for
 // concurrent use.
@@ -84,8 +80,6 @@ func Open(o Options) (*DB, error) {
 	switch {
 	case o.SentinelMaster != "":
 		db.Mode, db.where = modeSentinel, "sentinels "+db.where
-	case len(hosts) > 1 && first.DB != 0:
-		return nil, errors.New("a cluster has database 0 alone: leave the number out of the address")
 	case len(hosts) > 1:
 		db.Mode = modeCluster
 	}
@@ -105,11 +99,16 @@ func Open(o Options) (*DB, error) {
 // connections.
 func (db *DB) SetPassword(text string) { db.password.Store(&text) }
 
-// SetTLS sets the encryption of new connections, as SetPassword does. It has no effect if the address is not rediss://.
-func (db *DB) SetTLS(with TLS) {
+// SetTLS sets the certificates of new connections, as SetPassword does. It has no effect if the address is not
+// rediss://.
+func (db *DB) SetTLS(with targets.RedisTLS) {
 	config := db.verify.Clone()
-	if config != nil {
-		config.Certificates, config.RootCAs = with.Certificates, with.Issuers
+	if config != nil && with.Certificate != nil {
+		config.Certificates = []tls.Certificate{*with.Certificate}
+	}
+	if config != nil && with.Issuers != "" {
+		config.RootCAs = x509.NewCertPool()
+		config.RootCAs.AppendCertsFromPEM([]byte(with.Issuers))
 	}
 	db.tls.Store(config)
 }

@@ -1,14 +1,8 @@
 package redisdb
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
-	"net"
-	"slices"
-	"strings"
-	"syscall"
+	"regexp"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -21,90 +15,60 @@ const (
 	badCertificate = "redis' TLS certificate is not accepted: "
 )
 
-// outages translates errors into plain words. The first row that matches holds.
+// outages translates the texts of errors into plain words. The first row that matches holds.
 var outages = []struct {
-	is     func(error) bool
+	text   *regexp.Regexp
 	reason string
 }{
 	// go-redis joins the errors of all sentinels. If one sentinel answered, this is more useful than the silence of others.
-	{bySentinels(wraps(redis.Nil)), "the sentinels know no master of the name in redis.sentinel_master"},
-	{bySentinels(says("unknown command")), "the address in redis.url is not a sentinel"},
-	{bySentinels(says("NOAUTH")), "the sentinels require a password: set redis.sentinel_password"},
-	{bySentinels(says("WRONGPASS")), "the sentinels refuse redis.sentinel_user or redis.sentinel_password"},
+	{says(`(?s)all sentinels.*redis: nil`), "the sentinels know no master of the name in redis.sentinel_master"},
+	{says(`(?s)all sentinels.*unknown command`), "the address in redis.url is not a sentinel"},
+	{says(`(?s)all sentinels.*NOAUTH`), "the sentinels require a password: set redis.sentinel_password"},
+	{says(`(?s)all sentinels.*WRONGPASS`), "the sentinels refuse redis.sentinel_user or redis.sentinel_password"},
 
 	// If a command in a script fails, Redis 6.2 adds other text around the command's error.
-	{says("OOM command"), reasonMemory},
-	{says("READONLY"), "redis is read-only: this is a replica"},
-	{says("NOREPLICAS"), "redis takes no writes: too few of its replicas follow it (min-replicas-to-write)"},
-	{says("MISCONF"), "redis takes no writes: it cannot save to its disk"},
-	{says("MASTERDOWN"), "redis is a replica whose master is away"},
-	{says("CLUSTERDOWN"), "the redis cluster is down: it has no quorum, or a part of its slots has no node"},
+	{says(`OOM command`), reasonMemory},
+	{says(`READONLY`), "redis is read-only: this is a replica"},
+	{says(`NOREPLICAS`), "redis takes no writes: too few of its replicas follow it (min-replicas-to-write)"},
+	{says(`MISCONF`), "redis takes no writes: it cannot save to its disk"},
+	{says(`MASTERDOWN`), "redis is a replica whose master is away"},
+	{says(`CLUSTERDOWN`), "the redis cluster is down: it has no quorum, or a part of its slots has no node"},
 	// go-redis follows a limited number of redirections in a call.
-	{says("TRYAGAIN", "ASK ", "MOVED "), "the redis cluster is moving these keys to another node"},
-	{says("LOADING"), "redis is loading its data"},
-	{says("NOPERM", "ACL failure", "can't run this command", "can't access at least one of the keys"), reasonDenied},
-	{says("WRONGPASS"), "redis refuses the user or its password"},
-	{says("NOAUTH"), "redis requires a password"},
-	{says("max number of clients"), "redis has as many clients as its maxclients allows"},
+	{says(`TRYAGAIN|ASK |MOVED `), "the redis cluster is moving these keys to another node"},
+	{says(`LOADING`), "redis is loading its data"},
+	{says(`NOPERM|ACL failure|can't run this command|can't access at least one of the keys`), reasonDenied},
+	{says(`WRONGPASS`), "redis refuses the user or its password"},
+	{says(`NOAUTH`), "redis requires a password"},
+	{says(`max number of clients`), "redis has as many clients as its maxclients allows"},
+	{says(`DB index is out of range`), "redis has no database with the number in redis.url"},
 
-	{isA[x509.HostnameError], badCertificate + "it is for another host"},
-	{isA[x509.UnknownAuthorityError], badCertificate + "poold does not trust its issuer (redis.tls.ca)"},
-	{as(func(e x509.CertificateInvalidError) bool { return e.Reason == x509.Expired }),
-		badCertificate + "it has expired, or is not valid yet"},
-	{isA[*tls.CertificateVerificationError], badCertificate + "it is not valid"},
-	{isA[tls.RecordHeaderError], "redis speaks no TLS there: name its port for TLS, or begin with redis://"},
-	{as(func(e *net.OpError) bool { return e.Op == "remote error" }),
-		"redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)"},
-	{bySentinels(isA[error]), "no sentinel knows a master that answers"},
+	{says(`certificate is (not )?valid for|any IP SANs|legacy Common Name`), badCertificate + "it is for another host"},
+	{says(`unknown authority`), badCertificate + "poold does not trust its issuer (redis.tls.ca)"},
+	{says(`has expired or is not yet valid`), badCertificate + "it has expired, or is not valid yet"},
+	{says(`failed to verify certificate`), badCertificate + "it is not valid"},
+	{says(`not look like a TLS handshake`), "redis speaks no TLS there: name its port for TLS, or begin with redis://"},
+	{says(`remote error: `), "redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)"},
+	{says(`all sentinels`), "no sentinel knows a master that answers"},
 
-	{says("DB index is out of range"), "redis has no database with the number in redis.url"},
-	{isA[redis.Error], "redis answers with an error"},
-	{as(func(err *net.DNSError) bool { return err.IsNotFound }), "DNS does not know the name of redis' host"},
-	{isA[*net.DNSError], "DNS does not answer for the name of redis' host"},
-	{wraps(syscall.ECONNREFUSED), "redis refuses the connection: nothing listens there"},
-	{wraps(syscall.ENOENT), "redis' socket does not exist"},
-	{wraps(syscall.EACCES), "the user of poold may not open redis' socket"},
-	{wraps(syscall.EHOSTUNREACH, syscall.ENETUNREACH), "there is no route to redis"},
-	{wraps(io.EOF, syscall.ECONNRESET), reasonClosed},
+	{says(`lookup .*: no such host`), "DNS does not know the name of redis' host"},
+	{says(`lookup `), "DNS does not answer for the name of redis' host"},
+	{says(`connection refused`), "redis refuses the connection: nothing listens there"},
+	{says(`no such file or directory`), "redis' socket does not exist"},
+	{says(`permission denied`), "the user of poold may not open redis' socket"},
+	{says(`no route to host|network is unreachable`), "there is no route to redis"},
+	{says(`EOF|connection reset`), reasonClosed},
 }
 
-// says matches errors that Redis replied.
-func says(words ...string) func(error) bool {
-	return as(func(reply redis.Error) bool {
-		return slices.ContainsFunc(words, func(words string) bool { return strings.Contains(reply.Error(), words) })
-	})
-}
-
-func wraps(targets ...error) func(error) bool {
-	return func(err error) bool {
-		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
-	}
-}
-
-func as[E error](matches func(E) bool) func(error) bool {
-	return func(err error) bool {
-		found, is := errors.AsType[E](err)
-		return is && matches(found)
-	}
-}
-
-func isA[E error](err error) bool {
-	_, is := errors.AsType[E](err)
-	return is
-}
-
-// bySentinels matches if no sentinel gave a master.
-func bySentinels(matches func(error) bool) func(error) bool {
-	return func(err error) bool {
-		return strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable") && matches(err)
-	}
-}
+var says = regexp.MustCompile
 
 func meaning(err error) string {
 	for _, row := range outages {
-		if row.is(err) {
+		if row.text.MatchString(err.Error()) {
 			return row.reason
 		}
+	}
+	if _, isReply := errors.AsType[redis.Error](err); isReply {
+		return "redis answers with an error"
 	}
 	return reasonSilent
 }

@@ -56,7 +56,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 			"it is for another host", ""},
 		"too old": {secure, "", untrusted(x509.CertificateInvalidError{Reason: x509.Expired}), badCertificate +
 			"it has expired, or is not valid yet", ""},
-		"no TLS": {secure, "", tls.RecordHeaderError{},
+		"no TLS": {secure, "", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
 			"redis speaks no TLS there: name its port for TLS, or begin with redis://", ""},
 		"client's": {secure, "", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")},
 			"redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)", ""},

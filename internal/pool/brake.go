@@ -13,14 +13,14 @@ import (
 )
 
 // brakeAccount sets the brake of an account. A brake is not set by a call that was sent before another call
-// proved the account (up), and does not replace a stricter one: account, or for busy an outage.
+// proved the account (up), and does not replace a stricter one: account, or for busy any other.
 var brakeAccount = newScript("brake_account", `
 -- KEYS 1 brake:KEY
 -- ARGV 1 kind 2 reason 3 every_ms 4 ms since the failed call was sent
 -- Reply {1 it is set, else 0}
 local b, at = redis.call('HMGET', KEYS[1], 'kind', 'since', 'up'), now - ARGV[4]
 if b[3] and at < tonumber(b[3]) and tonumber(b[3]) <= now or b[1] == 'account' and ARGV[1] ~= 'account' then return {0} end
-if ARGV[1] == 'busy' and (b[1] == 'outage' or b[1] == 'polls') then return {0} end
+if ARGV[1] == 'busy' and string.find('outage polls hangs', b[1] or 'none', 1, true) then return {0} end
 redis.call('HSET', KEYS[1], 'kind', ARGV[1], 'reason', ARGV[2], 'every', ARGV[3], 'next', now + ARGV[3],
   'since', (b[1] == ARGV[1] or b[1] == 'busy' and ARGV[1] == 'outage') and b[2] or at)
 redis.call('PEXPIRE', KEYS[1], 86400000)
@@ -73,7 +73,7 @@ return {#stock}
 
 // Brake keeps an identity or an account from buying. The zero value means no brake.
 type Brake struct {
-	Kind   string        // refused, failed, lost, hopeless, busy, account, outage or polls; "" = none
+	Kind   string        // refused, failed, lost, hopeless, busy, account, outage, polls or hangs; "" = none
 	Reason string        // of the last failure
 	Since  time.Time     // zero: it counts failures, and does not brake yet
 	Every  time.Duration // between two probes
@@ -125,6 +125,7 @@ const (
 	BrakeAccount = "account" // money, key or ban
 	BrakeOutage  = "outage"  // no proper answers
 	BrakePolls   = "polls"   // submits work, polls do not: the probe is a poll
+	BrakeHangs   = "hangs"   // orders bring no token: only a token ends it
 )
 
 // Brake sets the brake of an account's key: one order is placed each `every`. The failed call was sent

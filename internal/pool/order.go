@@ -136,7 +136,7 @@ if task ~= '' then
   if other and other ~= order then return {'repeated_task'} end
   redis.call('SET', KEYS[2], order, 'PX', task_life)
   local kind = redis.call('HGET', KEYS[5], 'kind')
-  if kind and kind ~= 'polls' then prove(KEYS[5], o[3], o[4] or now) end -- an accepted submit proves the account
+  if kind and kind ~= 'polls' and kind ~= 'hangs' then prove(KEYS[5], o[3], o[4] or now) end -- an accepted submit proves the account
 end
 redis.call('HSET', KEYS[1], 'state', task == '' and 'u' or 'b', 'task', task, 'owner', replica)
 if o[1] ~= replica then redis.call('SREM', '@owned:' .. o[1], order) end -- it was taken over meanwhile
@@ -236,7 +236,7 @@ end
 -- interval. After 15 orders, the next one of an identity waits until the brake is a minute old.
 local function brake(key, weight, from, every, most)
   local b = redis.call('HMGET', key, 'since', 'every', 'kind')
-  if b[3] and b[3] ~= how and string.find('hopeless account outage polls', b[3], 1, true) then return end -- the strictest stays
+  if b[3] and b[3] ~= how and string.find('hopeless account outage polls hangs', b[3], 1, true) then return end -- the strictest stays
   local n, probe = redis.call('HINCRBY', key, 'count', weight), b[1] and tonumber(o[3]) > tonumber(b[1])
   local failures = redis.call('HINCRBY', key, 'failures', 1)
   redis.call('HSET', key, 'kind', how, 'reason', reason)

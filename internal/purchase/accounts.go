@@ -85,7 +85,8 @@ type account struct {
 	submits   streak
 	polls     streak
 
-	slowPolls bool // an account fault refused a poll: tasks are asked for slowly until the service answers one
+	solved    time.Time // when this replica last noticed a token, or the end of a brake
+	slowPolls bool      // an account fault refused a poll: tasks are asked for slowly until the service answers one
 }
 
 // limit returns the most orders in flight: what the file and the service allow.

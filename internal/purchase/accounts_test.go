@@ -282,6 +282,39 @@ func TestAnAccountFault(t *testing.T) {
 		testkit.Equal(t, "submits", fmt.Sprint(f.submitted(), other.submitted()), "2 2")
 		testkit.Equal(t, "logged", two.log.Count("level=ERROR", "a provider is down", "the other providers get"), 1)
 	})
+	bubble(t, "no token comes: only a token ends it, and another provider gets the orders", func(t *testing.T, w *world) {
+		f, other := newFake("main"), newFake("other")
+		hangs := true
+		f.poll = func(int, string) (provider.Solution, error) {
+			if hangs {
+				return provider.Solution{}, provider.ErrNotReady
+			}
+			return provider.Solution{Token: fmt.Sprint(time.Now())}, nil
+		}
+		f.limit, other.poll, f.balance = 500*second, notReady, new(9.0)
+		one, two := w.replica("r1", f.entry(), other.entry()), w.replica("r2", f.entry(), other.entry())
+		s := spec()
+		one.mustBuy(s)
+		time.Sleep(time.Minute)
+		testkit.Equal(t, "of an unknown lead time", w.brake("main.main-key"), "")
+		s.Depth, s.Longest = 2, 10*second
+		one.mustBuy(s)
+		time.Sleep(19 * second)
+		testkit.Equal(t, "within twice the longest time", w.brake("main.main-key"), "")
+		time.Sleep(7 * second)
+		testkit.NoError(t, one.Probe(t.Context(), "main")) // a balance proves nothing, but the next order goes there
+		time.Sleep(1500 * time.Millisecond)
+		two.mustBuy(s)
+		time.Sleep(10 * second)
+		two.mustBuy(s)
+		two.mustBuy(s)
+		state := two.Providers(t.Context())[0].State
+		testkit.Equal(t, "state", fmt.Sprint(state.Kind, " ", time.Since(state.Since).Round(10*second)), "down 40s")
+		testkit.Equal(t, "submits", fmt.Sprint(f.submitted(), other.submitted()), "3 2")
+		f.set(func() { hangs = false })
+		time.Sleep(10 * second)
+		testkit.Equal(t, "state after a token", two.Providers(t.Context())[0].State.Kind, provider.StateOK)
+	})
 	bubble(t, "disproved by a balance", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", f.entry())

@@ -24,6 +24,9 @@ const (
 	// the time after which two are enough: a service that answers 503 to all submits gets few. They concern at least
 	// two orders: the odd answers of one task are that task's fault.
 	outageAfter, outageFor = 5, 10 * time.Second
+	// An account hangs if no order brings a token in hangsAfter times the longest lead time, which is at least leastLead:
+	// its service takes orders, and nobody solves them.
+	hangsAfter, leastLead = 2, 8 * time.Second
 )
 
 // refresh reads the thread limits and balances of new providers, and of all once a minute. A provider that
@@ -138,6 +141,8 @@ func stateOf(p Provider, brake pool.Brake) provider.State {
 			s.Code = brake.Reason[:min(len(brake.Reason), len("ERROR: 1001"))]
 		}
 		s.Fault, s.Remedy = p.Advice(s.Code)
+	case pool.BrakeHangs:
+		s.Remedy = "ask the service, or add a provider; poold tries it with one order a minute, and a token ends this"
 	}
 	if s.Kind == provider.StateDown && s.Remedy == "" {
 		s.Remedy = "see whether the service works and can be reached; poold tries it again when an order needs it, and at " +
@@ -164,7 +169,7 @@ func (b *Buyer) Probe(ctx context.Context, name string) error {
 	}
 	_, brake, _ := b.accounts.terms(a)
 	isBan := brake.Kind == pool.BrakeAccount && !isEmpty(brake) && !strings.Contains(brake.Reason, "KEY")
-	if balance := a.Balance(); balance != nil && *balance > 0 && !isBan {
+	if balance := a.Balance(); balance != nil && *balance > 0 && !isBan && brake.Kind != pool.BrakeHangs {
 		_, err := b.c.Pool.Lift(ctx, name, a.key, 0)
 		return err
 	}
@@ -243,6 +248,33 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	}
 }
 
+// noteUnsolved brakes an account that hangs, after the service said that an order is not solved.
+func (b *Buyer) noteUnsolved(ctx context.Context, a *account, o *order) {
+	b.accounts.mu.Lock()
+	waited := min(time.Since(o.submitted), time.Since(a.solved))
+	hangs := o.facts.Longest > 0 && waited > hangsAfter*max(o.facts.Longest, leastLead) && !isDown(a.brake)
+	b.accounts.mu.Unlock()
+	if hangs {
+		b.setBrake(ctx, a.key, pool.BrakeHangs, "it takes orders and solves none: no token came in twice the longest time before",
+			accountEvery, waited)
+	}
+}
+
+// noteSolved notes that an order brought a token, which is the end of a hang.
+func (b *Buyer) noteSolved(ctx context.Context, f *facts) {
+	a, _ := b.accounts.of(f)
+	if a == nil {
+		return
+	}
+	b.accounts.mu.Lock()
+	a.solved = time.Now()
+	hung := a.brake.Kind == pool.BrakeHangs
+	b.accounts.mu.Unlock()
+	if hung {
+		_, _ = b.c.Pool.Lift(ctx, a.Name(), a.key, 0) // without an answer, the next token tries again
+	}
+}
+
 // isProper reports whether a call says anything about the service, and whether it had no proper answer. The
 // codes of package provider are lower case, the services' codes are not.
 func isProper(err error) (counts, failed bool) {
@@ -299,7 +331,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 			a.tried = time.Time{} // the next order goes there, also if another provider is up
 		}
 		if before.Brakes() && !now.Brakes() {
-			a.slowPolls = false
+			a.slowPolls, a.solved = false, time.Now()
 		}
 		if isDown(before) != isDown(now) {
 			a.refreshed = time.Time{} // the balance may have changed
@@ -329,10 +361,11 @@ func isDown(brake pool.Brake) bool {
 // isEmpty reports whether the fault of an account is its empty balance.
 func isEmpty(brake pool.Brake) bool { return strings.Contains(brake.Reason, "BALANCE") }
 
-// isStuck reports whether the service answers no polls of a key, so that orders in flight bring no token. With an empty
+// isStuck reports whether orders in flight bring no token: the service hangs, or answers no polls of a key. With an empty
 // balance it does.
 func isStuck(brake pool.Brake) bool {
-	return brake.Brakes() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeAccount && !isEmpty(brake))
+	return brake.Brakes() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeHangs ||
+		brake.Kind == pool.BrakeAccount && !isEmpty(brake))
 }
 
 // announce logs that a provider went down or up, or that its account has a fault besides. The argument none reports

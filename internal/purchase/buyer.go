@@ -63,7 +63,8 @@ type Spec struct {
 	Margin        time.Duration
 	Lifetime      time.Duration
 	Horizon       time.Duration // margin and lead time; see pool.Order
-	Shortest      time.Duration // the shortest lead time that was seen; 0 = unknown
+	Shortest      time.Duration // the shortest of the identity's last lead times; 0 = unknown
+	Longest       time.Duration // the longest one
 	Budgets       []pool.Budget
 	Priced        bool // the caller's budget needs a price, too
 	SimulatedOnly bool
@@ -260,8 +261,9 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(),
 			Choice: how, Status: "open", Price: -1,
 		},
-		Fingerprint: e.Fingerprint, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Timeout: a.Timeout(),
-		Called: e.Callbacks.on(), Delay: e.Callbacks.Delay,
+		Fingerprint: e.Fingerprint, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Longest: s.Longest,
+		Timeout: a.Timeout(),
+		Called:  e.Callbacks.on(), Delay: e.Callbacks.Delay,
 		Fallback: cmp.Or(e.Callbacks.Fallback, min(longestFallback, a.Timeout()/2, (s.Lifetime-s.Margin)/2)),
 		Guest:    s.Guest, Budgets: s.Budgets,
 	}

@@ -66,7 +66,8 @@ type facts struct {
 	Fingerprint string        `json:"fingerprint"` // of the account and key that submit the order
 	Lifetime    time.Duration `json:"lifetime"`
 	Margin      time.Duration `json:"margin"`
-	Shortest    time.Duration `json:"shortest,omitempty"`
+	Shortest    time.Duration `json:"shortest,omitempty"` // see Spec
+	Longest     time.Duration `json:"longest,omitempty"`
 	Timeout     time.Duration `json:"timeout"`
 	Called      bool          `json:"called,omitempty"` // the submit has a callback address
 	Delay       time.Duration `json:"delay,omitempty"`  // greatest age of a token when its callback arrives
@@ -259,6 +260,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	f.Outcome = how
 	if n.trigger == solved {
 		f.Solved = o.onRedis(n.solvedAt)
+		b.noteSolved(ctx, f)
 	}
 	b.c.Observer.Ended(f.Purchase)
 	return how, nil
@@ -459,6 +461,7 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 		answered := errors.Is(err, provider.ErrNotReady)
 		if answered {
 			o.unsolved = now
+			b.noteUnsolved(ctx, a, o)
 		}
 		if over {
 			n.trigger, n.err = uncollected, fmt.Errorf("not solved within %v: %w", f.Timeout, err)

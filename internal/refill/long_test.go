@@ -124,24 +124,6 @@ func TestBrakes(t *testing.T) {
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
 		testkit.AtLeast(t, "logged after it", logged(), 1)
 	})
-	bubble(t, "the orders hang", func(t *testing.T, w *world) {
-		login := target("login", 3)
-		w.lead = 4 * second
-		r := w.start(1, file(login))[0]
-		time.Sleep(10 * second)
-		w.set(func() { w.lead = time.Hour })
-		for range 3 {
-			r.take(login)
-		}
-		time.Sleep(14 * second)
-		testkit.Equal(t, "state within three lead times of 5 s", w.state(login), "ok")
-		time.Sleep(6 * second)
-		if s := w.state(login); !strings.HasPrefix(s, "starved the orders in flight bring no token ") {
-			t.Errorf("state after them: %s", s)
-		}
-		time.Sleep(30 * second) // until the next decision
-		testkit.Equal(t, "logged", r.log.Count("level=ERROR", "bring no token"), 1)
-	})
 	bubble(t, "there is no provider", func(t *testing.T, w *world) {
 		login := target("login", 3)
 		w.noProvider = true

@@ -39,7 +39,8 @@ const (
 	guestsEvery = 2 * time.Second
 	// leastLook and mostLook limit the time between two decisions about a target without a change.
 	leastLook, mostLook = time.Second, 30 * time.Second
-	// leadsToWait is the number of known lead times from which on an order is not polled before the shortest one.
+	// leadsToWait is the number of known lead times from which on an order is not polled before the shortest one, and a
+	// provider may hang.
 	leadsToWait = 8
 	// mostDecisions and mostOrders limit the goroutines of a replica.
 	mostDecisions, mostOrders = 64, 8192
@@ -395,7 +396,7 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	d.held, spec.Avoid = c.Fresh+c.Orders-c.Waiting, d.avoided
 	spec.Depth, spec.Horizon, spec.Probe = wants.Want, spec.Margin+lead, c.Brake.Brakes()
 	if len(c.Leads) >= leadsToWait {
-		spec.Shortest = slices.Min(c.Leads)
+		spec.Shortest, spec.Longest = slices.Min(c.Leads), slices.Max(c.Leads)
 	}
 	if d.target.Refill == targets.RefillAdaptive {
 		// The depth grows by one with each order, so that an order of another replica since the look counts.

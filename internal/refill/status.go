@@ -28,9 +28,6 @@ const (
 	starvedAfter = 2 * time.Second
 	// starvedLogged is how long a target is starved before this is logged.
 	starvedLogged = 5 * time.Second
-	// hangsAfter is how many lead times, each at least shortLead, an empty stock waits for a token before its orders count
-	// as hanging.
-	hangsAfter, shortLead = 3, 5 * time.Second
 	// noteEvery is how often a status is stored of which only figures have changed.
 	noteEvery = 2 * time.Second
 )
@@ -47,10 +44,6 @@ type Status struct {
 	At     time.Time     `json:"at"`             // of the decision, on Redis' clock
 	// Queued is since when the target has waited for a permit without getting all that it wants.
 	Queued time.Time `json:"queued,omitzero"`
-	// Empty is since when the stock is empty and no token has landed, though orders are in flight. Solved are the tokens
-	// that had landed before.
-	Empty  time.Time `json:"empty,omitzero"`
-	Solved int64     `json:"solved,omitzero"`
 
 	// The figures of an adaptive target; see policy.Decision.
 	Forecast float64 `json:"forecast,omitempty"`
@@ -95,11 +88,6 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
 		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown until their timeout: their submits got no clear answer",
 			c.Unknown, c.Orders), time.Time{}, time.Time{})
-	case s.State == OK && c.Fresh == 0 && s.Want > 0 && c.Orders > 0 && len(c.Leads) > 0 &&
-		!s.Empty.IsZero() && c.At.Sub(s.Empty) > hangsAfter*max(s.Lead, shortLead):
-		s.Failing = true
-		set(Starved, "the orders in flight bring no token in three times their usual time: the service hangs, or its workers "+
-			"are few; put another provider first, and raise depth meanwhile: they count until their timeout", s.Empty, time.Time{})
 	}
 	return s
 }
@@ -122,7 +110,7 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 		now.State, now.Until = Budget, c.At.Add(refused.After).Round(time.Second)
 		now.Reason = refused.Budget() + "; " + pool.RoomAgain(now.Until)
 	case refused.Reason == pool.ReasonPermit:
-		now.State, now.Reason, now.Queued = Starved, refused.Text+"; raise concurrency, unless the service hangs", c.At
+		now.State, now.Reason, now.Queued = Starved, refused.Text+"; raise concurrency", c.At
 		if !was.Queued.IsZero() {
 			now.Queued = was.Queued
 		}
@@ -132,12 +120,6 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	}
 	if now.Since = was.Since; now.State != was.State {
 		now.Since = c.At
-	}
-	if c.Fresh == 0 && c.Orders > 0 {
-		now.Empty, now.Solved = was.Empty, c.Counters.Solved
-		if was.Empty.IsZero() || was.Solved != now.Solved {
-			now.Empty = c.At
-		}
 	}
 	if now.State == OK {
 		now.Since = time.Time{}
@@ -151,7 +133,7 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	found := *c
 	found.Status = string(text)
 	s := StatusOf(d.target, &found)
-	// while a provider hangs, it may come and go each second, and only a token shows that it is over
+	// while a provider fails, it may come and go each second, and only a token shows that it is over
 	short := s.State == Starved && c.At.Sub(s.Since) < starvedLogged || s.State == OK && s.Want > 0 && c.Fresh == 0
 	d.m.mu.Lock()
 	changed := s.State != d.reported && !short

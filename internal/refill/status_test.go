@@ -1,7 +1,6 @@
 package refill_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ func TestStatusOf(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	queued := `{"want":7,"state":"starved","reason":"no thread","queued":"2026-01-02T03:04:04Z"}`
-	hangs := `{"want":3,"state":"ok","lead":4000000000,"empty":"2026-01-02T03:03:49Z"}`
 	hopeless := pool.Brake{Kind: "hopeless", Reason: "bad key", Since: now, Every: time.Minute, Next: now.Add(time.Minute)}
 	for name, c := range map[string]struct {
 		change func(t *targets.Target)
@@ -43,21 +41,6 @@ func TestStatusOf(t *testing.T) {
 				Want: 5, State: refill.Starved,
 				Reason: "the outcome of 2 of 5 orders in flight is unknown until their timeout: their submits got no clear answer",
 			},
-		},
-		"orders that bring no token yet, before the first token": {
-			counts: pool.Counts{Status: hangs, Orders: 3, At: now},
-			want:   refill.Status{Want: 3, State: refill.OK, Lead: 4 * second, Empty: now.Add(-16 * second)},
-		},
-		"orders that hang": {
-			counts: pool.Counts{Status: hangs, Orders: 3, Leads: []time.Duration{4 * second}, At: now},
-			want: refill.Status{Want: 3, State: refill.Starved, Lead: 4 * second, Empty: now.Add(-16 * second),
-				Since: now.Add(-16 * second), Failing: true,
-				Reason: "the orders in flight bring no token in three times their usual time: the service hangs, or its workers " +
-					"are few; put another provider first, and raise depth meanwhile: they count until their timeout"},
-		},
-		"an unwanted order that hangs": {
-			counts: pool.Counts{Status: strings.Replace(hangs, "3", "0", 1), Orders: 3, Leads: []time.Duration{4 * second}, At: now},
-			want:   refill.Status{State: refill.OK, Lead: 4 * second, Empty: now.Add(-16 * second)},
 		},
 		"unknown outcomes, and tokens": {
 			counts: pool.Counts{Orders: 5, Unknown: 2, Fresh: 1, At: now}, want: refill.Status{Want: 5, State: refill.OK},

@@ -45,7 +45,7 @@ type Document struct {
 	Providers   []Provider `json:"providers"`    // providers in the order of their use
 	Targets     []Target   `json:"targets"`      // sorted by name
 
-	// Failing is the first alarm about targets whose orders fail or hang; "" = none do.
+	// Failing is the first alarm about targets whose orders fail; "" = none do.
 	Failing string `json:"-"`
 
 	set      *targets.Set

@@ -163,24 +163,25 @@ var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:KEY
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
 --      then spend:SCOPE for each budget
--- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 born (ms after it was placed)
+-- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 born_after (ms after it was placed)
 --      5 lifetime_ms 6 margin_ms 7 provider|price|extra|text 8 row ('' = no sink) 9 reason
 --      10 answer for a waiting caller: '' or a FailedError as JSON 11 lead_ms 12 task
 --      13 costs although it failed (1, 0) 14 type ('' = no provider is compared with this one)
 --      15 number of other providers that may get the next order, then the scope of each budget in money
 -- Reply {how, next identity of wants, 1: a decision is due soon}; how may be gone, or other: another replica owns the order
-local order, owner, how, after, lifetime, margin, token, row, reason, answer, lead, task, costly, captcha_type,
+local order, owner, how, born_after, lifetime, margin, token, row, reason, answer, lead, task, costly, captcha_type,
   others = unpack(ARGV)
-local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'placed', 'id', 'account', 'price')
+local journal, deadlines, permits, inflight, tokens, tickets, key_brake, id_brake, _, _, _, text, stored, sale = unpack(KEYS)
+local o = redis.call('HMGET', journal, 'owner', 'state', 'placed', 'id', 'account', 'price')
 if not o[1] or o[2] == 'e' then return {'gone', '', 1} end
 if owner ~= '' and o[1] ~= owner then return {'other', '', 1} end
 local id, account, price = o[4], o[5], o[6]
 if how == 'late' then how = o[2] == 'p' and 'stopped' or 'lost' end
 -- 1. It leaves the journal, its permit and the orders in flight.
-for i = 2, 4 do redis.call('ZREM', KEYS[i], order) end -- needs no memory
-redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'state', 'e')
-redis.call('PEXPIRE', KEYS[1], 60000)
+for _, key in ipairs({deadlines, permits, inflight}) do redis.call('ZREM', key, order) end -- needs no memory
+redis.call('DEL', journal)
+redis.call('HSET', journal, 'state', 'e')
+redis.call('PEXPIRE', journal, 60000)
 redis.call('SREM', '@owned:' .. o[1], order)
 -- 2. Counters and budgets.
 local counted = o[2] == 'b' or o[2] == 'u'
@@ -193,13 +194,13 @@ if not costs then
 end
 -- 3. The token lands. A refusal of the parameters is disproved by an order that was placed later, and was solved or
 -- failed otherwise.
-local was = redis.call('HMGET', KEYS[8], 'kind', 'since')
+local was = redis.call('HMGET', id_brake, 'kind', 'since')
 local stays = was[1] == 'hopeless' and tonumber(o[3]) <= tonumber(was[2] or 0)
 local quiet = false -- a token that comes as expected, beside others, needs no decision
 if how == 'solved' then
-  local born = math.min(now, o[3] + after)
+  local born = math.min(now, o[3] + born_after)
   local dies, provider = born + lifetime, string.match(token, '^[^|]*')
-  if not redis.call('SET', KEYS[12], order, 'NX', 'PX', math.max(1, dies - now)) then
+  if not redis.call('SET', text, order, 'NX', 'PX', math.max(1, dies - now)) then
     how, reason = 'repeated', 'provider ' .. account .. ' sold this token before'
     count(id, 'failed', 1)
   else
@@ -209,11 +210,11 @@ if how == 'solved' then
       how, reason = 'expired', 'the token came too late for its margin'
       count(id, 'expired', 1)
     else
-      quiet = redis.call('EXISTS', KEYS[8]) == 0
-      if not quiet and not stays then redis.call('HDEL', KEYS[8], 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
-      redis.call('SET', KEYS[13], string.format('%.0f|', born) .. token, 'PX', dies - now + 60000)
-      local sale = table.concat({id, provider, task, string.format('%.0f', born), captcha_type}, '|')
-      redis.call('SET', KEYS[14], sale, 'PX', dies - now + 900000)
+      quiet = redis.call('EXISTS', id_brake) == 0
+      if not quiet and not stays then redis.call('HDEL', id_brake, 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
+      redis.call('SET', stored, string.format('%.0f|', born) .. token, 'PX', dies - now + 60000)
+      local sold = table.concat({id, provider, task, string.format('%.0f', born), captcha_type}, '|')
+      redis.call('SET', sale, sold, 'PX', dies - now + 900000)
       if insert(id, string.format('%.0f|', dies) .. order) then quiet = false end
       wake(id)
     end
@@ -230,7 +231,7 @@ if captcha_type ~= '' and how ~= 'hopeless' and how ~= 'busy' and how ~= 'fault'
     ['order:leads'] = good * lead, ['order:squares'] = good * lead ^ 2})
 end
 if was[1] == 'hopeless' and not stays and string.find('failed repeated expired', how, 1, true) then
-  redis.call('HDEL', KEYS[8], 'kind', 'since', 'every', 'next')
+  redis.call('HDEL', id_brake, 'kind', 'since', 'every', 'next')
 end
 -- 5. Brakes. The function counts towards a brake, which begins at the count 'from'. The end of a probe doubles its
 -- interval. After 15 orders, the next one of an identity waits until the brake is a minute old.
@@ -242,42 +243,42 @@ local function brake(key, weight, from, every, most)
   redis.call('HSET', key, 'kind', how, 'reason', reason)
   if b[2] and b[3] == how then every = math.min(most, probe and 2 * b[2] or tonumber(b[2])) end
   if n >= from then
-    local rest = key == KEYS[8] and failures + redis.call('ZCARD', KEYS[4]) >= 15 and (b[1] or now) + 60000 or 0
+    local rest = key == id_brake and failures + redis.call('ZCARD', inflight) >= 15 and (b[1] or now) + 60000 or 0
     redis.call('HSET', key, 'every', every, 'next', math.max(now + every, rest))
     redis.call('HSETNX', key, 'since', now)
-    if key == KEYS[8] and captcha_type ~= '' then redis.call('HSET', key, 'avoid:' .. account, now + 600000) end
+    if key == id_brake and captcha_type ~= '' then redis.call('HSET', key, 'avoid:' .. account, now + 600000) end
   end
   if redis.call('HEXISTS', key, 'paused') == 0 then redis.call('PEXPIRE', key, 86400000) end
 end
 local spread = false -- another provider may take what this one refuses: no brake, but the orders avoid this one
 if how == 'hopeless' and others ~= '0' then
   local avoid, avoided = 'avoid:' .. account, 1
-  local ends = tonumber(redis.call('HGET', KEYS[8], avoid) or 0)
-  local b = redis.call('HGETALL', KEYS[8])
+  local ends = tonumber(redis.call('HGET', id_brake, avoid) or 0)
+  local b = redis.call('HGETALL', id_brake)
   for i = 1, #b, 2 do
     if b[i] ~= avoid and string.sub(b[i], 1, 6) == 'avoid:' and tonumber(b[i + 1]) > now then avoided = avoided + 1 end
   end
   spread = avoided <= tonumber(others) and (ends <= now or tonumber(o[3]) <= ends - 600000)
-  if ends <= now then redis.call('HSET', KEYS[8], avoid, now + 600000) end
-  redis.call('HSET', KEYS[8], 'reason', reason)
+  if ends <= now then redis.call('HSET', id_brake, avoid, now + 600000) end
+  redis.call('HSET', id_brake, 'reason', reason)
 end
 if spread then
-  if redis.call('HEXISTS', KEYS[8], 'paused') == 0 then redis.call('PEXPIRE', KEYS[8], 86400000) end
-elseif how == 'hopeless' then brake(KEYS[8], 8, 1, 60000, 3600000)
+  if redis.call('HEXISTS', id_brake, 'paused') == 0 then redis.call('PEXPIRE', id_brake, 86400000) end
+elseif how == 'hopeless' then brake(id_brake, 8, 1, 60000, 3600000)
 elseif how == 'refused' then
-  brake(KEYS[8], 3, 8, 5000, 5000)
-  brake(KEYS[7], 1, 20, 5000, 5000)
-elseif string.find('failed repeated lost expired', how, 1, true) then brake(KEYS[8], 1, 8, 5000, 5000)
-elseif how == 'busy' then brake(KEYS[7], 1, 1, 1000, 10000)
+  brake(id_brake, 3, 8, 5000, 5000)
+  brake(key_brake, 1, 20, 5000, 5000)
+elseif string.find('failed repeated lost expired', how, 1, true) then brake(id_brake, 1, 8, 5000, 5000)
+elseif how == 'busy' then brake(key_brake, 1, 1, 1000, 10000)
 end
 if how ~= 'solved' and how ~= 'stopped' and how ~= 'busy' then
   keep('@stats:' .. ledger(id), 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
 end
 -- 6. Callers that wait, and the row.
 if answer ~= '' and how ~= 'solved' and how ~= 'expired' and not spread then -- for callers whom no other order serves
-  local tickets = redis.call('ZRANGE', KEYS[6], 0, 999)
-  local n = how == 'hopeless' and #tickets or math.min(1, #tickets - redis.call('LLEN', KEYS[5]) - redis.call('ZCARD', KEYS[4]))
-  for i = 1, n do fail(id, tickets[i], answer) end
+  local callers = redis.call('ZRANGE', tickets, 0, 999)
+  local n = how == 'hopeless' and #callers or math.min(1, #callers - redis.call('LLEN', tokens) - redis.call('ZCARD', inflight))
+  for i = 1, n do fail(id, callers[i], answer) end
 end
 if row ~= '' then tell('ends', 'kind', how, 'order', order, 'row', row) end
 if not quiet then soon(id) end

@@ -609,6 +609,8 @@ var tables = map[string][]row{
 			call: func(p *Pool) any { return fmt.Sprint(p.Resume(context.Background(), "A")) }},
 		{name: "flush", given: twoTokens, call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
 		{name: "flush of nothing", call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
+	},
+	"report": {
 		{name: "a report", given: "SET sale:o A|main|7|now-5000|\nPEXPIRE sale:o 99000\n", call: reported(true, "n"),
 			twice: true},
 		{name: "a bad report", given: "SET sale:o A|main|7|now-5000|\nHSET stats:A verdicts 1,1\n",

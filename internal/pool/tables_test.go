@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -32,10 +33,13 @@ type row struct {
 	twice bool // the call is repeated, as after a lost reply; the table has the state after the second
 }
 
-// In testdata a row begins with # and its name. Then come the keys: "  " unchanged, "- " as they were, "+ " as they are;
-// "! " a message that was published, and "= " the result without its zero fields (-1ms, too: none). Times are relative: now+N, now-N.
-// Only counters.txt and survey.txt show the minutes, hours and days of the counters.
-//
+// legend begins each table in testdata. Only counters.txt and survey.txt show the hour, minutes, hours and days of the
+// counters, and a result lacks its zero fields (-1ms, too: none).
+const legend = `# STEP > the scripts and their ARGV; the keys: "  " unchanged, "- " as they were, "+ " as they are
+# ! a message that was published = the result; now-5 is 5 ms before the step
+
+`
+
 // TestTables runs each step on a known state, and compares its result and the whole state that it leaves with
 // testdata/NAME.txt.
 func TestTables(t *testing.T) {
@@ -45,6 +49,7 @@ func TestTables(t *testing.T) {
 	for name, rows := range tables {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
+			text.WriteString(legend)
 			for _, r := range rows {
 				var step string
 				synctest.Test(t, func(t *testing.T) { step = play(t, r) })
@@ -92,6 +97,7 @@ func play(t *testing.T, r row) string {
 	db, _ := server.Client(redis.Options{})
 	defer func() { _ = db.Close() }()
 	p := New(Config{Slow: db, Hot: db, Prefix: "p", Replica: "r1", Outbox: 3, Log: slog.New(slog.DiscardHandler)})
+	calls := &recorder{pool: p}
 	ctx := t.Context()
 	var heard []string
 	ear := db.Subscribe(ctx, p.key("wake", "r1"), p.key("wake", "r2"))
@@ -118,6 +124,7 @@ func play(t *testing.T, r row) string {
 		}
 	}
 	before := dump(t, db, p.tag, now)
+	db.AddHook(calls)
 	result := r.call(p)
 	if r.twice {
 		result = r.call(p)
@@ -131,6 +138,9 @@ func play(t *testing.T, r row) string {
 	after := dump(t, db, p.tag, now)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", r.name)
+	for _, call := range slices.Compact(calls.list) {
+		fmt.Fprintf(&b, "> %s%s\n", toNow(call, now), map[bool]string{true: " twice"}[r.twice])
+	}
 	for _, line := range before {
 		if !slices.Contains(after, line) {
 			fmt.Fprintf(&b, "- %s\n", line)
@@ -150,6 +160,43 @@ func play(t *testing.T, r row) string {
 	return b.String()
 }
 
+// recorder lists the calls of scripts with their ARGV.
+type recorder struct {
+	pool *Pool
+	list []string
+}
+
+func (r *recorder) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (r *recorder) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		r.note(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (r *recorder) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			r.note(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (r *recorder) note(cmd redis.Cmder) {
+	for s, compiled := range r.pool.compiled {
+		args := cmd.Args()
+		if cmd.Name() != "evalsha" || args[1] != compiled.Hash() {
+			continue
+		}
+		line := s.name
+		for _, arg := range args[3+args[2].(int):] {
+			line += " " + cmp.Or(strings.ReplaceAll(fmt.Sprint(arg), " ", "_"), "''")
+		}
+		r.list = append(r.list, line)
+	}
+}
+
 // brief leaves out the zero fields, and -1ms for none, of structs that were formatted with %+v.
 func brief(text string) string {
 	for shorter := zeroField.ReplaceAllString(text, "$1"); shorter != text; shorter = zeroField.ReplaceAllString(text, "$1") {
@@ -161,7 +208,7 @@ func brief(text string) string {
 var (
 	zero      = `\b[A-Z]\w+:(?:0|0s|-1ms|\[\]|\{\}|0001-01-01 00:00:00 \+0000 UTC|)`
 	zeroField = regexp.MustCompile(zero + " | ?" + zero + "(})")
-	ofCount   = regexp.MustCompile(`(?m)^. (minutes|periods):.*\n`)
+	ofCount   = regexp.MustCompile(`(?m)^. (minutes|periods):.*\n| hour=\d+`)
 	relative  = regexp.MustCompile(`now([+-]\d+)`)
 	absolute  = regexp.MustCompile(`\b\d{13}(\d{3})?\b`)
 )

@@ -27,7 +27,7 @@ import (
 //	python, js   a program. If its first line is a comment with a file's name, it is kept under
 //	             that name for a later command
 //	yaml add     sections of pools.yaml for the daemon from here on
-//	yaml         nothing to run; TestSchemaOverDocs checks it
+//	yaml         nothing to run; TestSchemaAcceptsTheExamplesOfTheDocs checks it
 //	text         nothing to run
 //
 // The test replaces 127.0.0.1:8080 by the daemon's address, which POOLD_URL also contains. It

@@ -227,7 +227,7 @@ func RowOf(r *pool.Row) (Row, error) {
 	return o.Row(), nil
 }
 
-// OrderOf returns the order of a purchase in flight.
+// OrderOf returns the order of a purchase, as long as it is in flight; RowOf adds its end.
 func OrderOf(p *purchase.Purchase) Order {
 	return Order{
 		ID: p.Order, Target: p.Target, Owner: p.Owner, Type: p.Identity.Type, Sitekey: p.Identity.Site(),

@@ -28,17 +28,18 @@ import (
 )
 
 var (
-	length = flag.Duration("length", 12*time.Second, "how long each seed runs")
-	seeds  = flag.Int("seeds", 2, "number of seeds")
+	length = flag.Duration("length", 12*time.Second, "how long each run takes")
+	runs   = flag.Int("runs", 2, "number of runs")
 	kind   = flag.String("kind", "single", "kind of Redis: single or cluster")
 )
 
-// TestModel drives three replicas with random callers and faults. Odd seeds have a budget that is used up.
+// TestModel drives three replicas with random callers and faults, which cannot be repeated. Every second run has a
+// budget that is used up.
 func TestModel(t *testing.T) {
-	for seed := range *seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+	for run := range *runs {
+		t.Run(fmt.Sprint(run), func(t *testing.T) {
 			t.Parallel()
-			newModel(t, seed).run()
+			newModel(t, run).run()
 		})
 	}
 }
@@ -78,10 +79,10 @@ type model struct {
 	rows     map[string]redis.XMessage // of ended orders, by their places in the outbox
 }
 
-func newModel(t *testing.T, seed int) *model {
+func newModel(t *testing.T, run int) *model {
 	m := &model{
 		rows: map[string]redis.XMessage{},
-		T:    t, addrs: []string{redistest.Server(t)}, limit: []int{100000, 1500}[seed%2], service: newService(),
+		T:    t, addrs: []string{redistest.Server(t)}, limit: []int{100000, 1500}[run%2], service: newService(),
 		got: map[string]string{}, orders: map[string]bool{},
 	}
 	m.plain = redis.NewClient(&redis.Options{Addr: m.addrs[0]})
@@ -167,7 +168,7 @@ func (m *model) call(w, i int) {
 		Name: fmt.Sprintf("c%d-%d", w, i), Nonce: fmt.Sprint(w, "-", i), ID: to.id, Margin: margin, MostTickets: 1000,
 		Row: "{}",
 	}
-	if rand.IntN(10) == 0 { // two callers in ten have the same key
+	if rand.IntN(10) == 0 { // one caller in ten has the same key
 		c.Name, c.Fingerprint = fmt.Sprintf("k%s-%d", to.identity.Sitekey,
 			time.Now().UnixMilli()/300+int64(rand.IntN(2))*1e9), "fp"
 	}

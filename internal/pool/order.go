@@ -205,7 +205,7 @@ if how == 'solved' then
     count(id, 'failed', 1)
   else
     count(id, 'solved', 1)
-    if lead ~= '0' then keep('@stats:' .. ledger(id), 'leads', lead, 48) end
+    if lead ~= '0' then keep('@stats:' .. counter_id(id), 'leads', lead, 48) end
     if dies < now + margin then
       how, reason = 'expired', 'the token came too late for its margin'
       count(id, 'expired', 1)
@@ -272,7 +272,7 @@ elseif string.find('failed repeated lost expired', how, 1, true) then brake(id_b
 elseif how == 'busy' then brake(key_brake, 1, 1, 1000, 10000)
 end
 if how ~= 'solved' and how ~= 'stopped' and how ~= 'busy' then
-  keep('@stats:' .. ledger(id), 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
+  keep('@stats:' .. counter_id(id), 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
 end
 -- 6. Callers that wait, and the row.
 if answer ~= '' and how ~= 'solved' and how ~= 'expired' and not spread then -- for callers whom no other order serves
@@ -361,12 +361,14 @@ const (
 type RefusedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
-	Text   string        // the brake's reason, the budget's scope, or how many threads are in use
-	Kind   string        // of the brake; the use of a budget: $4.99 of $5 on this UTC day
+	Text   string        // the brake's reason, or how many threads are in use
+	Kind   How           // of the brake
+	Scope  string        // of the budget
+	Spent  string        // of the budget: $4.99 of $5 on this UTC day
 }
 
 // Budget says which budget refused: the overall budget is used up.
-func (e *RefusedError) Budget() string { return UsedUp(BudgetName(e.Text, "this target"), e.Kind) }
+func (e *RefusedError) Budget() string { return UsedUp(BudgetName(e.Scope, "this target"), e.Spent) }
 
 // BudgetName names the budget of a scope within a sentence: the budget of owner qa@example.com.
 func BudgetName(scope, target string) string {
@@ -408,7 +410,7 @@ func UsedUp(whose, spent string) string {
 	return strings.TrimSuffix(whose+" is used up: "+spent, ": ")
 }
 
-func (e *RefusedError) Error() string { return "pool: no order: " + e.Reason + " " + e.Text }
+func (e *RefusedError) Error() string { return "pool: no order: " + e.Reason + " " + e.Scope + e.Text }
 
 // Place stores an order, and returns the time and the identity whose turn it is next at the account.
 func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.ID, err error) {
@@ -428,8 +430,13 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	case text(v[0]) == "ok":
 		return time.UnixMilli(number(v[1])).UTC(), captcha.ID(text(v[2])), nil
 	}
-	return time.Time{}, "", &RefusedError{Reason: text(v[0]), After: span(v[1]), Text: text(v[2]),
-		Kind: p.priced(text(v[3]))}
+	refused := &RefusedError{Reason: text(v[0]), After: span(v[1])}
+	if refused.Reason == ReasonBudget {
+		refused.Scope, refused.Spent = text(v[2]), p.priced(text(v[3]))
+	} else {
+		refused.Text, refused.Kind = text(v[2]), How(text(v[3]))
+	}
+	return time.Time{}, "", refused
 }
 
 // Begin notes that the submit may leave. False: the order is another replica's, or has ended, or was

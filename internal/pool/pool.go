@@ -204,8 +204,8 @@ func (p *Pool) listen(ctx context.Context) {
 	}
 }
 
-// ledger returns the ID that has the counters of an identity.
-func ledger(id captcha.ID) captcha.ID {
+// counterID returns the ID that has the counters of an identity.
+func counterID(id captcha.ID) captcha.ID {
 	if _, guest := Hash(id); guest {
 		return Guests
 	}
@@ -213,7 +213,7 @@ func ledger(id captcha.ID) captcha.ID {
 }
 
 // stats returns the key of the counters of an identity.
-func (p *Pool) stats(id captcha.ID) string { return p.key("stats", ledger(id)) }
+func (p *Pool) stats(id captcha.ID) string { return p.key("stats", counterID(id)) }
 
 // key returns a key: the tag, the kind and the parts, joined by colons.
 func (p *Pool) key(kind string, parts ...any) string {

@@ -22,8 +22,8 @@ const head = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
--- ledger returns the identity that has the counters: all guests have one set.
-local function ledger(id) return string.sub(id, 1, 6) == 'guest-' and 'guests' or id end
+-- counter_id returns the identity that has the counters: all guests have one set.
+local function counter_id(id) return string.sub(id, 1, 6) == 'guest-' and 'guests' or id end
 
 -- keep puts an entry before the comma separated list in a field of a hash, which keeps the last n.
 local function keep(key, field, entry, n)
@@ -38,7 +38,7 @@ end
 -- day it notes the counters.
 local minutely = {hits = true, waited = true, missed = true, left = true, bought = true, solved = true}
 local function count(id, name, n)
-  id = ledger(id)
+  id = counter_id(id)
   local stats, hour, first = '@stats:' .. id, math.floor(now / 3600000), true
   if minutely[name] then
     local minutes = '@minutes:' .. id .. ':' .. hour

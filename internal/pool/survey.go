@@ -47,9 +47,9 @@ func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		looks = p.looks(ctx, pipe, queries)
 		for i, q := range queries {
-			days[i] = pipe.HMGet(ctx, p.key("periods", ledger(q.ID)), "days")
+			days[i] = pipe.HMGet(ctx, p.key("periods", counterID(q.ID)), "days")
 			for j := range minutes[i] {
-				minutes[i][j] = pipe.HGetAll(ctx, p.key("minutes", ledger(q.ID), now.Unix()/3600-1+int64(j)))
+				minutes[i][j] = pipe.HGetAll(ctx, p.key("minutes", counterID(q.ID), now.Unix()/3600-1+int64(j)))
 			}
 			spent[i] = p.spent(ctx, pipe, string(q.ID), now)
 		}
@@ -189,7 +189,7 @@ func (p *Pool) Hours(ctx context.Context, id captcha.ID) ([]Period, error) {
 	var hours *redis.SliceCmd
 	var stats *redis.MapStringStringCmd
 	err := p.pipelined(ctx, func(pipe redis.Pipeliner) {
-		clock, hours = pipe.Time(ctx), pipe.HMGet(ctx, p.key("periods", ledger(id)), "hours")
+		clock, hours = pipe.Time(ctx), pipe.HMGet(ctx, p.key("periods", counterID(id)), "hours")
 		stats = pipe.HGetAll(ctx, p.stats(id))
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +36,7 @@ type row struct {
 
 // legend begins each table in testdata. Only counters.txt and survey.txt show the hour, minutes, hours and days of the
 // counters, and a result lacks its zero fields (-1ms, too: none).
-const legend = `# STEP > the scripts and their ARGV; the keys: "  " unchanged, "- " as they were, "+ " as they are
+const legend = `# STEP > the scripts and their ARGV, sorted; the keys: "  " unchanged, "- " as they were, "+ " as they are
 # ! a message that was published = the result; now-5 is 5 ms before the step
 
 `
@@ -138,6 +139,7 @@ func play(t *testing.T, r row) string {
 	after := dump(t, db, p.tag, now)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", r.name)
+	slices.Sort(calls.list)
 	for _, call := range slices.Compact(calls.list) {
 		fmt.Fprintf(&b, "> %s%s\n", toNow(call, now), map[bool]string{true: " twice"}[r.twice])
 	}
@@ -163,6 +165,7 @@ func play(t *testing.T, r row) string {
 // recorder lists the calls of scripts with their ARGV.
 type recorder struct {
 	pool *Pool
+	mu   sync.Mutex
 	list []string
 }
 
@@ -193,7 +196,9 @@ func (r *recorder) note(cmd redis.Cmder) {
 		for _, arg := range args[3+args[2].(int):] {
 			line += " " + cmp.Or(strings.ReplaceAll(fmt.Sprint(arg), " ", "_"), "''")
 		}
+		r.mu.Lock()
 		r.list = append(r.list, line)
+		r.mu.Unlock()
 	}
 }
 
@@ -295,7 +300,7 @@ func describe(err error) string {
 	case errors.As(err, &rate):
 		return fmt.Sprint("rate limited, again in ", rate.RetryAfter)
 	case errors.As(err, &refused):
-		return strings.TrimSpace(fmt.Sprintf("%v, again in %v %s", err, refused.After, refused.Kind))
+		return strings.TrimSpace(fmt.Sprintf("%v, again in %v %s", err, refused.After, string(refused.Kind)+refused.Spent))
 	}
 	return fmt.Sprint(err)
 }

@@ -42,9 +42,9 @@ const (
 	completeTime = 2 * time.Second
 	// stepEvery is the pause before a step that must succeed is repeated, give or take a half.
 	stepEvery = 500 * time.Millisecond
-	// stopGrace is how long a step that should succeed is repeated after a stop. It is shorter than the
+	// persistFor is how long a step that should succeed is repeated after a stop. It is shorter than the
 	// daemon's drain limit.
-	stopGrace = 5 * time.Second
+	persistFor = 5 * time.Second
 	// mostAdopted limits the adopted orders that run at once.
 	mostAdopted = 4096
 	// currency converts prices to billionths.

@@ -276,13 +276,13 @@ func row(o *order, wanted bool) string {
 }
 
 // persist repeats a step of an order that must not be lost until it is done: Redis may be away, full or read-only
-// meanwhile. It ends at the order's deadline, and stopGrace after the end of ctx.
+// meanwhile. It ends at the order's deadline, and persistFor after the end of ctx.
 func (b *Buyer) persist(ctx context.Context, o *order,
 	step func(context.Context) (pool.How, error)) (how pool.How, err error) {
 	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.placed.Add(b.life(o.facts.Timeout)))
 	defer cancel()
 	unhook := context.AfterFunc(ctx, func() {
-		_ = backoff.Sleep(limited, stopGrace)
+		_ = backoff.Sleep(limited, persistFor)
 		cancel()
 	})
 	defer unhook()

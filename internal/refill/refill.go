@@ -425,7 +425,7 @@ func (d *decision) nextDue(wants *policy.Decision, asked int, c *pool.Counts, er
 	var refused *pool.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		if refused.Reason != pool.ReasonBudget || refused.Text != string(d.id) {
+		if refused.Reason != pool.ReasonBudget || refused.Scope != string(d.id) {
 			// place has given the identity a turn, or tokens suffice now, or its own brake or pause has begun: the script
 			// decide has made the next decision due in 2 s.
 			return -1

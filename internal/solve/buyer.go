@@ -34,7 +34,7 @@ type Buyer struct {
 func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
 	b.Orderer.Buy(ctx, s, func(next captcha.ID, err error) {
 		if refused := (*pool.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == pool.ReasonBudget {
-			b.UsedUp(refused.Text, s.Target, refused.Kind, time.Now().Add(refused.After))
+			b.UsedUp(refused.Scope, s.Target, refused.Spent, time.Now().Add(refused.After))
 		}
 		if s.Guest && err != nil && ctx.Err() == nil {
 			b.tell(ctx, s, err)
@@ -52,7 +52,7 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 		return
 	case errors.As(cause, &refused):
 		lasts := refused.After == 0 || refused.After > pool.Patience
-		isBusy := refused.Reason == pool.ReasonPermit || refused.Kind == string(pool.Busy)
+		isBusy := refused.Reason == pool.ReasonPermit || refused.Kind == pool.Busy
 		if refused.Reason == pool.ReasonEnough || isBusy || !lasts {
 			return
 		}

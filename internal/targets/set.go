@@ -14,7 +14,7 @@ import (
 // Set is the content of a valid pools.yaml. Defaults are applied and references are replaced. A Set
 // from Parse is immutable. Providers contains only the usable providers. Targets are sorted by name.
 //
-// The doc comments of the keys are also the JSON Schema and docs/reference.md (schema_test.go). The
+// The doc comments of the keys are also the JSON Schema and docs/reference.md (docs_test.go). The
 // phrases "Default: X.", "A to B.", "One of …." and "Required." in them have a meaning there, and
 // TestDocsAgreeWithTheCode compares them with the code.
 type Set struct {

@@ -161,7 +161,7 @@ func relative(types int, at func(int, float64) []model, policy string, rate floa
 	return cost / tokens / (bestCost / bestTokens)
 }
 
-// add moves sums as the script function learn does, which TestSumsAreThoseOfTheModel proves.
+// add moves sums as the function outcome of the scripts does.
 func add(s pool.Sums, second float64, kind string, adds pool.Sums) {
 	fade := math.Exp((s["at"] - second) / 3600)
 	for name := range s {

@@ -37,9 +37,9 @@ type demand struct {
 
 // recall reads the saved state if another replica knows more. If Redis has lost it, the memory holds.
 func (d *decision) recall(ctx context.Context, at time.Time, p policy.Params, c *pool.Counts) error {
-	newer := c.Learned != 0 && c.Learned != d.version && at.Sub(d.decided) > current
-	if d.learned != nil && !newer {
-		d.decided = at
+	newer := c.Learned != 0 && c.Learned != d.subject.version && at.Sub(d.subject.decided) > current
+	if d.subject.learned != nil && !newer {
+		d.subject.decided = at
 		return nil
 	}
 	learned := policy.NewLearned(p)
@@ -52,7 +52,7 @@ func (d *decision) recall(ctx context.Context, at time.Time, p policy.Params, c 
 			d.m.log.Warn("the learned demand is dropped, and learned again", "target", d.spec.Target, "err", err)
 		}
 	}
-	d.learned, d.decided, d.version = learned, at, c.Learned
+	d.subject.learned, d.subject.decided, d.subject.version = learned, at, c.Learned
 	return nil
 }
 

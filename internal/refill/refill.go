@@ -316,15 +316,14 @@ func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
 
 // decision is one decision about an identity, by the definition that held when it began.
 type decision struct {
-	*subject // nil = this replica does not know the identity
-
-	m      *Manager
-	id     captcha.ID
-	target *targets.Target
-	spec   purchase.Spec
-	retry  bool
-	held   int // tokens and orders, less the callers that wait
-	placed int // orders
+	m       *Manager
+	id      captcha.ID
+	subject *subject // nil = this replica does not know the identity
+	target  *targets.Target
+	spec    purchase.Spec
+	retry   bool
+	held    int // tokens and orders, less the callers that wait
+	placed  int // orders
 }
 
 func (d *decision) run(ctx context.Context) {
@@ -357,14 +356,14 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	at := time.Now()
 	firstPoll, interval := d.m.buyer.Pace(d.spec.Identity.Type)
 	p := Params(d.target, firstPoll, interval)
-	learned := d.learned
+	learned := d.subject.learned
 	if learned == nil {
 		learned = policy.NewLearned(p)
 	}
 	lead := learned.Lead(p, at)
 	c, err := d.m.pool.Decide(ctx, pool.Query{
-		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: d.want,
-		Period: min(d.next, mostLook-backoff.UpTo(mostLook/6)), // spreads targets that began together
+		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: d.subject.want,
+		Period: min(d.subject.next, mostLook-backoff.UpTo(mostLook/6)), // spreads targets that began together
 	})
 	if err == nil {
 		err = d.recall(ctx, at, p, &c)
@@ -373,14 +372,14 @@ func (d *decision) ofTarget(ctx context.Context) error {
 		return err
 	}
 	counts := counted(&c, lead)
-	d.unsaved = d.learned.Learn(p, counts, at) || d.unsaved
-	if (d.learned.Lead(p, at) - lead).Abs() > lead/10 {
+	d.subject.unsaved = d.subject.learned.Learn(p, counts, at) || d.subject.unsaved
+	if (d.subject.learned.Lead(p, at) - lead).Abs() > lead/10 {
 		d.m.Changed(d.id) // the counts are read again with the new lead time, which the orders need too
 		return nil
 	}
-	wants := policy.Decide(p, d.learned, counts, at)
-	asked := d.want
-	d.want, d.next = wants.Want, wants.Next
+	wants := policy.Decide(p, d.subject.learned, counts, at)
+	asked := d.subject.want
+	d.subject.want, d.subject.next = wants.Want, wants.Next
 	if c.Brake.Brakes() && wants.Order > 0 {
 		wants.Order = 1
 		if wait := c.Brake.Next.Sub(c.At); wait > 0 {
@@ -388,12 +387,12 @@ func (d *decision) ofTarget(ctx context.Context) error {
 		}
 	}
 	spec, step := d.spec, 0
-	if now := c.Brake.Avoid; len(now) > len(d.avoided) && d.target.ProvidersPolicy != targets.ProvidersOrdered {
+	if now := c.Brake.Avoid; len(now) > len(d.subject.avoided) && d.target.ProvidersPolicy != targets.ProvidersOrdered {
 		d.m.log.Warn("orders of a target avoid a provider for ten minutes",
 			"target", spec.Target, "provider", strings.Join(now, ", "), "reason", c.Brake.Reason)
 	}
-	d.avoided = c.Brake.Avoid
-	d.held, spec.Avoid = c.Fresh+c.Orders-c.Waiting, d.avoided
+	d.subject.avoided = c.Brake.Avoid
+	d.held, spec.Avoid = c.Fresh+c.Orders-c.Waiting, d.subject.avoided
 	spec.Depth, spec.Horizon, spec.Probe = wants.Want, spec.Margin+lead, c.Brake.Brakes()
 	if len(c.Leads) >= leadsToWait {
 		spec.Shortest, spec.Longest = slices.Min(c.Leads), slices.Max(c.Leads)
@@ -404,12 +403,12 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	}
 	refused := d.place(ctx, wants.Order, spec, step)
 	if wants.Order > 0 {
-		d.learned.Ordered(p, wants.Order, d.placed, time.Now())
+		d.subject.learned.Ordered(p, wants.Order, d.placed, time.Now())
 	}
 	if refused != nil && (errors.Is(refused, pool.ErrDown) || ctx.Err() != nil) {
 		return refused
 	}
-	if err := d.save(ctx, d.m, d.id, saveEvery); err != nil {
+	if err := d.subject.save(ctx, d.m, d.id, saveEvery); err != nil {
 		return err
 	}
 	next, note := d.nextDue(&wants, asked, &c, refused), d.note(ctx, &wants, &c, refused)
@@ -458,7 +457,7 @@ func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) 
 		if !holds {
 			return nil
 		}
-		if d.learned != nil {
+		if d.subject.learned != nil {
 			s.Urgent = d.held < 0
 		}
 		placed := make(chan error, 1)

@@ -136,9 +136,9 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	// while a provider fails, it may come and go each second, and only a token shows that it is over
 	short := s.State == Starved && c.At.Sub(s.Since) < starvedLogged || s.State == OK && s.Want > 0 && c.Fresh == 0
 	d.m.mu.Lock()
-	changed := s.State != d.reported && !short
+	changed := s.State != d.subject.reported && !short
 	if changed {
-		d.reported = s.State
+		d.subject.reported = s.State
 	}
 	d.m.mu.Unlock()
 	if changed {

@@ -178,7 +178,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 		Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,
-		History: d.stores.health, Log: log,
+		History: d.stores.health, Webhook: d.notifier.Trouble, Log: log,
 		Replicas: func() []replicas.Replica { return replicas.List(d.pool.Live()) }, RedisMode: d.redis.Mode,
 		Version: version, StartedAt: d.replica.Started,
 	})

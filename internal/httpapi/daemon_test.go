@@ -154,6 +154,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		File: d.config, Pool: statusPool{d.stock, d.savings}, Buyer: d.buyer, Outcomes: someOutcomes{}.Rows,
 		Replicas: func() []replicas.Replica { return nil },
 		Health:   d.stock.Health, Log: log,
+		Webhook:   func() string { return "" },
 		RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	})
 	d.Server = New(Deps{

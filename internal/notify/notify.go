@@ -16,6 +16,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -79,6 +80,7 @@ type Notifier struct {
 	Log     *slog.Logger
 
 	section atomic.Pointer[targets.Notify] // nil = Apply was not called yet
+	trouble atomic.Pointer[string]         // nil = none; see Trouble
 
 	// For Run alone.
 	used     *targets.Notify
@@ -90,11 +92,15 @@ type Notifier struct {
 // Apply replaces the section of the file.
 func (n *Notifier) Apply(s targets.Notify) { n.section.Store(&s) }
 
+// Trouble says since when and why the posts of this replica fail; "" = they do not. It is a sentence without a full stop.
+func (n *Notifier) Trouble() string { return *cmp.Or(n.trouble.Load(), new("")) }
+
 // Run posts until ctx ends.
 func (n *Notifier) Run(ctx context.Context) error {
 	for backoff.Sleep(ctx, every) == nil {
 		if s := n.section.Load(); s != n.used {
 			n.used, n.failures, n.next = s, 0, time.Time{}
+			n.trouble.Store(nil)
 		}
 		if n.used != nil && n.used.URL != "" {
 			n.turn(ctx)
@@ -162,11 +168,14 @@ func (n *Notifier) post(ctx context.Context, e events.Event) bool {
 	switch {
 	case err == nil:
 		n.failures = 0
+		n.trouble.Store(nil)
 	case status/100 == 4 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests:
 		log.Warn("the webhook refuses a notification, which is dropped: correct notify")
 	case ctx.Err() == nil:
 		if n.failures++; n.failures == 1 {
 			log.Warn("a notification is not delivered; it is tried again for an hour")
+			n.trouble.Store(new(fmt.Sprintf("Since %s UTC the webhook at %s takes no events (%v), which are tried again for an hour: "+
+				"repair it, or correct notify", time.Now().UTC().Format("15:04"), address.Host, err)))
 		}
 		n.next = time.Now().Add(retries.Pause(n.failures))
 		return false

@@ -120,7 +120,7 @@ func TestEventsArriveOnce(t *testing.T) {
 	}
 	one.Apply(section("http://"+redistest.FreeAddress(t), "provider_down", "provider_up"))
 	testkit.Within(t, 20*time.Second, "a warning",
-		func() bool { return log.Count("level=WARN", "not delivered", "refused") == 1 })
+		func() bool { return log.Count("level=WARN", "not delivered", "refused") == 1 && one.Trouble() != "" })
 	one.Apply(section(hook.URL, "provider_down", "provider_up"))
 	two.Apply(section(hook.URL, "provider_down", "provider_up"))
 	hook.await(t, 13)
@@ -130,6 +130,7 @@ func TestEventsArriveOnce(t *testing.T) {
 	testkit.Equal(t, "posted", strings.Join(hook.await(t, 14), " "),
 		"first fails fails fails fails busy busy moved moved gone hangs hangs last end (this was at "+
 			late.UTC().Format(time.TimeOnly)+" UTC)")
+	testkit.Equal(t, "trouble", one.Trouble()+two.Trouble(), "")
 	if n := log.Count("level=WARN", "not delivered"); n != 5 || log.Count("level=WARN", "gone", "410", "dropped") != 1 ||
 		log.Count("hook-path")+log.Count("signing") > 0 {
 		t.Errorf("%d warnings of 5 outages:\n%s", n, log)

@@ -112,7 +112,7 @@ func TestBrakes(t *testing.T) {
 		}
 		testkit.Equal(t, "state", w.state(login),
 			"starved ERROR failed: the last orders failed, so one is tried each 5s; check the sitekey, and the provider "+
-				"(`providers_policy: best` would try another one)")
+				"(with another provider, `providers_policy: best` tries it)")
 		login.Depth++
 		for _, r := range replicas {
 			r.Apply(file(login)) // nothing is solved yet

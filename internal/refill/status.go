@@ -68,6 +68,8 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 		s.State, s.Reason, s.Since, s.Until = state, reason, since, until.Round(time.Second)
 	}
 	b := c.Brake
+	ordered := t.ProvidersPolicy == targets.ProvidersOrdered
+	hint := map[bool]string{true: " (with another provider, `providers_policy: best` tries it)"}[ordered]
 	s.Failing = s.Failing || b.Brakes()
 	switch {
 	case t.Halted() != "":
@@ -77,10 +79,8 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 		s.Want = 0
 		set(Paused, b.Paused, time.Time{}, b.Resumes)
 	case b.Brakes() && b.Kind == string(pool.Hopeless):
-		set(Refused, b.Reason, b.Since, b.Next)
+		set(Refused, b.Reason+hint, b.Since, b.Next)
 	case b.Brakes():
-		ordered := t.ProvidersPolicy == targets.ProvidersOrdered
-		hint := map[bool]string{true: " (`providers_policy: best` would try another one)"}[ordered]
 		set(Starved, fmt.Sprintf("%s: the last orders failed, so one is tried each %v; check the sitekey, and the provider%s",
 			b.Reason, b.Every, hint), b.Since, b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:

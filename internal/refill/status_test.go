@@ -35,6 +35,12 @@ func TestStatusOf(t *testing.T) {
 			change: func(t *targets.Target) { t.Paused = true }, counts: pool.Counts{Brake: hopeless, At: now},
 			want: refill.Status{State: refill.Paused, Reason: "paused in the configuration file", Failing: true},
 		},
+		"refused, and no other provider is asked": {
+			change: func(t *targets.Target) { t.ProvidersPolicy = targets.ProvidersOrdered },
+			counts: pool.Counts{Brake: hopeless, At: now},
+			want: refill.Status{Want: 5, State: refill.Refused, Since: now, Until: now.Add(time.Minute), Failing: true,
+				Reason: "bad key (with another provider, `providers_policy: best` tries it)"},
+		},
 		"unknown outcomes": {
 			counts: pool.Counts{Orders: 5, Unknown: 2, At: now},
 			want: refill.Status{

@@ -73,6 +73,7 @@ type Sources struct {
 	Buyer    Buyer
 	Health   func() redisdb.Health
 	History  func() history.Health     // nil = no history is kept
+	Webhook  func() string             // why it is not told; "" = it is
 	Replicas func() []replicas.Replica // nil result = unknown
 	Outcomes func() []choice.Row       // compares the providers
 	Log      *slog.Logger
@@ -249,7 +250,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	for i := range stocks {
 		d.Targets[i] = targetOf(set, &set.Targets[i], &stocks[i], totals.Spent[string(set.Targets[i].ID)], why, c.notNow(err))
 	}
-	d.announce(providers, health, c.gone.Load(), began)
+	d.announce(providers, health, c.gone.Load(), c.Webhook(), began)
 	d.encode = sync.OnceValue(d.toJSON)
 	d.until = time.Now().Add(min(max(fresh, restsFor*time.Since(began)), restsMost))
 	return d

@@ -118,6 +118,7 @@ func sources(set *targets.Set) (Sources, *fixedPool) {
 		Outcomes: func() []choice.Row { return nil },
 		Replicas: func() []replicas.Replica { return nil },
 		Health:   func() redisdb.Health { return redisdb.Health{Up: true} },
+		Webhook:  func() string { return "" },
 		Log:      slog.New(slog.DiscardHandler), RedisMode: "single", Version: "1.2.3", StartedAt: day,
 	}, stock
 }

@@ -113,7 +113,7 @@ func ProblemsFirst(list []Target) []Target {
 }
 
 // announce writes the alarms and the notices.
-func (d *Document) announce(providers []purchase.Status, health redisdb.Health, gone *gone, at time.Time) {
+func (d *Document) announce(providers []purchase.Status, health redisdb.Health, gone *gone, webhook string, at time.Time) {
 	d.at = at
 	alarm := func(since time.Time, cause, consequence, action string) {
 		d.shared.alarms = append(d.shared.alarms, banner(since, at, cause+": "+consequence+"; "+action))
@@ -160,6 +160,9 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	started := func(r Replica) bool { return r.StartedAt > stamp(gone.at) }
 	if gone != nil && at.Sub(gone.at) < goneFor && !slices.ContainsFunc(d.Replicas, started) {
 		note(banner(gone.at, at, "replica "+gone.replica+GoneText))
+	}
+	if webhook != "" {
+		note(webhook)
 	}
 	if h := d.History; h != nil && !h.OK && d.Redis.OK {
 		note(banner(h.since, at, "the history cannot be written ("+h.Reason+

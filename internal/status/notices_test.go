@@ -35,6 +35,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		targets   []Target
 		gone      *gone
 		replicas  []Replica
+		webhook   string
 		simulated bool
 		embedded  bool
 	}{
@@ -65,6 +66,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		{name: "a replica that was replaced", gone: &gone{"r1", day.Add(-time.Minute)},
 			replicas: []Replica{{StartedAt: stamp(day)}}},
 		{name: "a replica, long ago", gone: &gone{"r1", day.Add(-2 * time.Hour)}},
+		{name: "webhook", webhook: "Since 03:04 UTC the webhook at h takes no events"},
 		{name: "history", history: &History{Reason: "refused", since: day}},
 		{name: "history's gap", history: &History{OK: true, Dropped: 4}},
 	} {
@@ -81,7 +83,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		if c.providers == nil {
 			c.providers = []purchase.Status{busy}
 		}
-		d.announce(c.providers, c.health, c.gone, day)
+		d.announce(c.providers, c.health, c.gone, c.webhook, day)
 		if d.Alarms == nil || d.Notices == nil {
 			t.Errorf("%s: nil is null in the document", c.name)
 		}

@@ -33,6 +33,7 @@ func down(err error) error {
 	return err
 }
 
+// Load implements Store.
 func (s *Postgres) Load(ctx context.Context, key captcha.ID) (v []byte, version int64, now time.Time, err error) {
 	var text string
 	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {

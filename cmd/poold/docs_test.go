@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -113,17 +114,18 @@ func TestDocsNameFlagsAndCommands(t *testing.T) {
 // A line of prose has at most 120 characters. Lines of tables, examples and links may be longer.
 func TestDocsAreWrapped(t *testing.T) {
 	const most = 120
-	inside := false
-	_, text := readDocs(t)
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
-		inside = inside != fence
-		if inside || fence || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") ||
-			strings.HasPrefix(line, "![") {
-			continue
+	pages, _ := readDocs(t)
+	for name, text := range pages {
+		inside := false
+		for i, line := range strings.Split(text, "\n") {
+			fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+			inside = inside != fence
+			if inside || fence || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") ||
+				strings.HasPrefix(line, "![") {
+				continue
+			}
+			testkit.AtMost(t, fmt.Sprintf("characters in %s:%d", name, i+1), utf8.RuneCountInString(line), most)
 		}
-		testkit.AtMost(t, "characters in the line "+line, utf8.RuneCountInString(line), most)
 	}
 }
 

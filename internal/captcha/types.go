@@ -8,7 +8,7 @@ import (
 )
 
 // Kind is the row of a type of CAPTCHA in the table of types. All that depends on the type follows from its row:
-// the keys and defaults of pools.yaml, the fields in both protocols and directions, and the form of the solution.
+// the keys and defaults of pools.yaml, the fields in each protocol and direction, and the form of the solution.
 type Kind struct {
 	Type     Type
 	Poolable bool // its tokens can be bought before they are needed
@@ -33,7 +33,7 @@ type Kind struct {
 // other name has. A client sends the name of its service, or else the first one without a service.
 type Name struct{ Name, Version, Service string }
 
-// Field is a key of an identity that belongs to a type, with its names in both protocols. If it has several names,
+// Field is a key of an identity that belongs to a type, with its names in each protocol. If it has several names,
 // clients send the first one, or the names marked for the service, as in gt@captchaai; services read all. A field
 // without a key has no effect on this type.
 type Field struct {

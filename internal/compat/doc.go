@@ -3,7 +3,7 @@
 //
 // # Place in the flow
 //
-// Package httpapi implements both protocols and calls Tasks. A task is a call of package pool whose name is the
+// Package httpapi implements the protocols and calls Tasks. A task is a call of package pool whose name is the
 // task's number, and a record there (pool.Task) for 15 min. Any replica answers a poll. No replica holds a task,
 // so the death of one ends none.
 //

@@ -173,7 +173,7 @@ func unlessWaiting(err error) error {
 	return err
 }
 
-// newNumber returns a number of 11 digits: clients of both protocols accept it, as a number or as a text.
+// newNumber returns a number of 11 digits: clients of each protocol accept it, as a number or as a text.
 func newNumber() string {
 	n, _ := rand.Int(rand.Reader, big.NewInt(9e10)) // rand.Reader never fails
 	return n.Add(n, big.NewInt(1e10)).String()

@@ -19,7 +19,7 @@ import (
 // maxCompatibleBody limits the body of a call to the compatible endpoints, in bytes.
 const maxCompatibleBody = 1 << 20
 
-// call is a call of either protocol, with the replies of its protocol.
+// call is a call of a protocol, with the replies of its protocol.
 type call struct {
 	wire.Call
 

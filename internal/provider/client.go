@@ -78,7 +78,7 @@ type query struct {
 	hide     []captcha.Secret // secrets that no text of an error may contain: the key, the pingback's and the proxy's
 }
 
-// answer is the parsed content of a reply, for both protocols.
+// answer is the parsed content of a reply of any protocol.
 type answer struct {
 	code     string        // the service's error code, unchanged; "" = the service did not refuse the call
 	notReady bool          // polls only

@@ -29,7 +29,7 @@ const canary = `canary-KEY+/&="%41~0123456789abcdef`
 // other is a service that poold does not know. (newClient takes captchaAI for "".)
 const other = "other"
 
-// v2 is an identity that both protocols can express.
+// v2 is an identity that each protocol can express.
 var v2 = captcha.Identity{
 	Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI", Pageurl: "https://example.com/login",
 }

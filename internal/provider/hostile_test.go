@@ -77,7 +77,7 @@ func hostileHandlers(d dialect) map[string]http.HandlerFunc {
 	}
 }
 
-// After an invalid answer, in either protocol, the call ends. A submit counts as bought, unless the status proves that
+// After an invalid answer, in any protocol, the call ends. A submit counts as bought, unless the status proves that
 // it is not, and a poll does not end its task. In testdata/hostile.txt an answer is a status and a text, or the name of
 // a handler. {sold} is the answer that sells, {cut} its beginning, {granted} the members of a successful answer, and
 // {refused CODE} a refusal.

@@ -12,7 +12,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// This file contains the parsers that both protocols share. A reply may have any content.
+// This file contains the parsers that the protocols share. A reply may have any content.
 
 const (
 	longTask = 128     // maximum length of a task's id, in bytes

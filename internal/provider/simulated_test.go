@@ -16,7 +16,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// The client buys every kind of token from the simulated service in both protocols.
+// The client buys every kind of token from the simulated service in each protocol.
 func TestAgainstAWholeService(t *testing.T) {
 	for _, row := range []struct {
 		api     targets.Protocol

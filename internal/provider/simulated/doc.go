@@ -2,7 +2,7 @@
 // provider has a key and Redis is embedded, the daemon buys from this service. Package simulatedtest adds the faults
 // and books that tests need.
 //
-// The package is the server side of both protocols. It shares package provider/wire with poold's
+// The package is the server side of the protocols. It shares package provider/wire with poold's
 // own endpoints, and does not import package provider. The service has these paths:
 //
 //	/in.php      submit       GET query, POST form, multipart or JSON

@@ -39,7 +39,7 @@ func (s *Service) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: header, Body: body, Request: r}, nil
 }
 
-// Answer executes one call of either protocol, and returns the status and the content of the response.
+// Answer executes one call of a protocol, and returns the status and the content of the response.
 func (s *Service) Answer(r *http.Request) (status int, reply wire.Reply) {
 	inPHP := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"
 	switch {

@@ -10,7 +10,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Action is the purpose of a call. Both protocols have the same actions.
+// Action is the purpose of a call. All protocols have the same actions.
 type Action = wire.Action
 
 // The actions.
@@ -54,7 +54,7 @@ type Fault struct {
 
 	Kind     Kind
 	Accepted bool   // the call takes effect before it fails
-	Code     string // for the kind Code: an error code of the protocol; CAPCHA_NOT_READY is valid in both protocols
+	Code     string // for the kind Code: an error code of the protocol; CAPCHA_NOT_READY is valid in each protocol
 	Status   int    // for the kind Status: the HTTP status; 0 = 500
 }
 

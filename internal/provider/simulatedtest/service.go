@@ -138,7 +138,7 @@ type query struct {
 	sold     int64                        // number of the task that this call sold; 0 = none
 }
 
-// parse parses a call of either protocol and counts it.
+// parse parses a call of a protocol and counts it.
 func (s *Service) parse(r *http.Request, body []byte) *query {
 	sent := wire.Request{
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,

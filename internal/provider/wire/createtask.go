@@ -303,7 +303,7 @@ func Solved(t captcha.Type, text string, values, extra map[string]string) any {
 	return values
 }
 
-// CreateTaskError returns the response with an error code of either protocol. For CodeNotReady it
+// CreateTaskError returns the response with an error code of a protocol. For CodeNotReady it
 // returns a status instead of an error. The argument why is an explanation for people.
 func CreateTaskError(code, why string) CreateTaskAnswer {
 	if code == CodeNotReady {

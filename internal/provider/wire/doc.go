@@ -1,4 +1,4 @@
-// Package wire writes and parses the calls of both protocols of solving services. The names of
+// Package wire writes and parses the calls of the protocols of solving services. The names of
 // calls and error codes are defined only in this package. The names of types and fields are in the table
 // of types in package captcha.
 //

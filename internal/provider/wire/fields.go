@@ -9,7 +9,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// charsets lists the character sets by their numbers in the field `numeric` of both protocols.
+// charsets lists the character sets by their numbers in the field `numeric` of the protocols.
 var charsets = []captcha.Charset{"", captcha.Digits, captcha.Letters, captcha.DigitsOrLetters, captcha.DigitsAndLetters}
 
 // unreadable is the text of a list or an object in place of a value.

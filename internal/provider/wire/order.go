@@ -7,10 +7,10 @@ import (
 	"poold/internal/captcha"
 )
 
-// Action is the purpose of a call. Both protocols have the same actions.
+// Action is the purpose of a call. All protocols have the same actions.
 type Action string
 
-// The actions, with the calls of both protocols.
+// The actions, with the calls of the protocols.
 const (
 	Submit  Action = "submit"  // in.php, createTask
 	Poll    Action = "poll"    // get, get2, getTaskResult
@@ -26,7 +26,7 @@ type Request struct {
 	Body                                []byte
 }
 
-// Call is a parsed call of either protocol.
+// Call is a parsed call of a protocol.
 type Call struct {
 	Key    string
 	Action Action

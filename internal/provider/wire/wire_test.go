@@ -134,7 +134,7 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 	}
 }
 
-// For each row of the table of types and each of its fields, servers read what clients write, in both protocols and
+// For each row of the table of types and each of its fields, servers read what clients write, in each protocol and
 // under the names of each service. A new type or field needs no line here.
 func TestServersReadWhatClientsWrite(t *testing.T) {
 	const hex32 = "0123456789abcdef0123456789abcdef"

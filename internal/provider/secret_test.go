@@ -32,6 +32,7 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 			c, j := newServedClient(t, targets.Provider{Protocol: d.api, Balance: true},
 				func(w http.ResponseWriter, r *http.Request) {
 					check("the request line", r.RequestURI)
+					r.Header.Del("Authorization") // the place for a key
 					check("a header", fmt.Sprint(r.Header))
 					handler(w, r)
 				})

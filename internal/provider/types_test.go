@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/base64"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -68,7 +69,12 @@ func TestFieldsOfEachType(t *testing.T) {
 		for _, d := range dialects() {
 			var got []received
 			c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: row.profile}, recorder(t, &got, d.sold))
-			if task, err := c.Submit(t.Context(), r); err != nil || task != "5" || len(got) != 1 {
+			task, err := c.Submit(t.Context(), r)
+			if fault := (*Error)(nil); errors.As(err, &fault) && fault.Code == NotAsked {
+				fmt.Fprintf(&text, "%s: %v\n", d.api, err)
+				continue
+			}
+			if err != nil || task != "5" || len(got) != 1 {
 				t.Fatalf("%+v: %q, %v after %d requests", row.id, task, err, len(got))
 			}
 			fmt.Fprintf(&text, "%s %s, %s\n\t%s\n", got[0].method, got[0].uri, got[0].kind, short.Replace(got[0].body))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -276,14 +277,12 @@ func (f fields) list(name string) (list []int64) {
 	return list
 }
 
-func (f fields) counters() Counters {
-	return Counters{
-		Hits: f.int("hits"), Waited: f.int("waited"), Missed: f.int("missed"), RefusedRequests: f.int("refused_requests"),
-		Left: f.int("left"), Replays: f.int("replays"), Returned: f.int("returned"), Bought: f.int("bought"),
-		Solved: f.int("solved"), Expired: f.int("expired"), Flushed: f.int("flushed"), Failed: f.int("failed"),
-		Lost: f.int("lost"), Refused: f.int("refused"), Accepted: f.int("accepted"), Rejected: f.int("rejected"),
-		Spent: f.int("spent"),
+// counters reads the fields of Counters: by their names in lower case, or by a tag.
+func (f fields) counters() (c Counters) {
+	for field, at := range reflect.ValueOf(&c).Elem().Fields() {
+		at.SetInt(f.int(cmp.Or(field.Tag.Get("redis"), strings.ToLower(field.Name))))
 	}
+	return c
 }
 
 // fingerprint returns a short hash of a text.

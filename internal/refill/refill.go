@@ -380,8 +380,8 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	wants := policy.Decide(p, d.subject.learned, counts, at)
 	asked := d.subject.want
 	d.subject.want, d.subject.next = wants.Want, wants.Next
-	if c.Brake.Brakes() && wants.Order > 0 {
-		wants.Order = 1
+	if c.Brake.Brakes() {
+		wants.Order = min(wants.Order, 1)
 		if wait := c.Brake.Next.Sub(c.At); wait > 0 {
 			wants.Order, wants.Next = 0, wait
 		}

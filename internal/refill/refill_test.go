@@ -94,21 +94,25 @@ func TestFilling(t *testing.T) {
 		testkit.Equal(t, "orders", w.sold(login), before+1)
 	})
 	bubble(t, "an order for a waiting caller is urgent, the one for the stock is not", func(t *testing.T, w *world) {
-		login, urgent := target("login", 1), ""
+		login, urgent := target("login", 2), ""
 		r := w.start(1, file())[0]
-		for name := range 2 {
-			go func() {
-				call := &pool.Call{Name: fmt.Sprint(name), Nonce: "n", ID: login.ID, Wait: time.Minute, MostTickets: 10}
-				_, _ = r.pool.Take(context.Background(), call)
-			}()
+		wait := func(name string) {
+			call := &pool.Call{Name: name, Nonce: "n", ID: login.ID, Wait: time.Minute, MostTickets: 10}
+			_, _ = r.pool.Take(context.Background(), call)
 		}
+		go wait("one")
+		go wait("two")
 		time.Sleep(second)
 		r.Apply(file(login))
-		time.Sleep(time.Minute)
-		for _, s := range w.orders()[:3] {
+		time.Sleep(second)
+		go wait("beside orders for the stock")
+		time.Sleep(40 * second)
+		testkit.Equal(t, "a token", r.take(login), true) // another one is left
+		time.Sleep(second)
+		for _, s := range w.orders() {
 			urgent += fmt.Sprint(s.Urgent, " ")
 		}
-		testkit.Equal(t, "urgent", urgent, "true true false ")
+		testkit.Equal(t, "urgent", urgent, "true true false false false false ")
 	})
 	bubble(t, "a dead replica delays a decision by 2 s", func(t *testing.T, w *world) {
 		login := target("login", 3)

@@ -28,12 +28,12 @@ var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
 -- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 the first take of a request with a key (1, 0)
 --      8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms 12 fingerprint 13 nonce
---      14 moment at which the caller gives up 15 scope of the caller's budget ('' = none) 16 its micros_per_day
+--      14 gives_up: when the caller gives up 15 scope of the caller's budget ('' = none) 16 its micros_per_day
 --      17 its micros_per_month
--- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, spent} or {late}
+-- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, spent} or {given_up}
 local id, call, replica, need, margin, park, first_take, most_tickets, row, rate, per, fingerprint, nonce,
-  late, scope, per_day, per_month = unpack(ARGV)
-if now > tonumber(late) then return {'late'} end
+  gives_up, scope, per_day, per_month = unpack(ARGV)
+if now > tonumber(gives_up) then return {'given_up'} end
 need, rate, per = tonumber(need), tonumber(rate), tonumber(per)
 local ticket = need .. '|' .. replica .. '|' .. call
 local done, kind, known, by = redis.call('GET', KEYS[3])
@@ -175,8 +175,8 @@ var (
 	ErrConflict = errors.New("pool: idempotency key used for another request")
 	// ErrClosed means that this replica stops and ends all waits.
 	ErrClosed = errors.New("pool: closing")
-	// errLate means that Redis got the call after its caller had given up; nothing was done.
-	errLate = fmt.Errorf("a take came too late: %w", ErrDown)
+	// errGivenUp means that Redis got the call after its caller had given up; nothing was done.
+	errGivenUp = fmt.Errorf("a take came too late: %w", ErrDown)
 	// errEnded means that the call was cancelled before.
 	errEnded = errors.New("pool: the call has ended")
 )
@@ -371,8 +371,8 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 		return Token{}, 0, ErrConflict
 	case "budget":
 		return Token{}, 0, p.keyBudget(c, text(reply[2]), span(reply[1]))
-	case "late":
-		return Token{}, 0, errLate
+	case "given_up":
+		return Token{}, 0, errGivenUp
 	case "limited":
 		wait, err := span(reply[1]), &RateError{RetryAfter: span(reply[1])}
 		if wait < c.Wait {

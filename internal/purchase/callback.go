@@ -164,9 +164,9 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	// The token was solved after the submit, and at most f.Delay before its callback arrived.
 	n := news{trigger: solved, by: "callback", callback: true, born: o.submitted.Sub(o.placed), solvedAt: time.Now()}
 	n.solution = provider.Solution{Token: l.Token, Extra: l.Extra, Expires: l.Expires}
-	// late: a dead letter, which must not wait for a poll
-	member, late := captcha.Of(f.Identity.Type).Extra, time.Since(arrived) > completeTime
-	if a, _ := b.accounts.of(f); a != nil && !late && l.Code == "" && f.Task != "" && member != "" &&
+	// old: a dead letter, which must not wait for a poll
+	member, old := captcha.Of(f.Identity.Type).Extra, time.Since(arrived) > completeTime
+	if a, _ := b.accounts.of(f); a != nil && !old && l.Code == "" && f.Task != "" && member != "" &&
 		l.Extra.Members()[member] == "" {
 		limited, stop := context.WithTimeout(ctx, completeTime) // some services leave it out of their callbacks
 		if whole, err := a.Poll(limited, f.Task, f.Identity); err == nil {

@@ -317,8 +317,8 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 	}
 	how := b.finish(ctx, o, pool.Bought, n)
 	crash.At("ended")
-	late := o.facts.Called && n.solvedAt.Sub(o.submitted) >= o.facts.Fallback
-	if a, _ := b.accounts.of(&o.facts); a != nil && late && how == pool.Solved && !o.elsewhere.Load() {
+	polled := o.facts.Called && n.solvedAt.Sub(o.submitted) >= o.facts.Fallback
+	if a, _ := b.accounts.of(&o.facts); a != nil && polled && how == pool.Solved && !o.elsewhere.Load() {
 		b.noteCallback(a, false)
 	}
 }

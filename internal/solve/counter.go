@@ -15,7 +15,7 @@ var savedBy = map[pool.Source]pool.SavingsSource{
 // count counts a request. A request without a token counts as missed if a token could have come, else as refused.
 func (s *Service) count(ctx context.Context, got outcome) {
 	counted := savedBy[got.token.Source]
-	if got.late {
+	if got.ended {
 		counted = pool.SavedAfter
 	}
 	if got.err != nil {

@@ -45,7 +45,7 @@ type share struct {
 // outcome is the answer to a caller.
 type outcome struct {
 	token pool.Token
-	late  bool // the token is of a solve that had ended before the request
+	ended bool // the token is of a solve that had ended before the request
 	err   error
 }
 
@@ -109,7 +109,7 @@ func (s *Service) follow(ctx context.Context, sh *share, r Request) outcome {
 				return outcome{err: err}
 			case claim.State == claims.Shared, claim.State == claims.Failed:
 				got := readEnd(claim, r.Call.Margin)
-				got.late = solve == ""
+				got.ended = solve == ""
 				return got
 			case claim.State == claims.Held:
 				solve = claim.Solve

@@ -297,10 +297,10 @@ func TestAnAccountFault(t *testing.T) {
 		one.mustBuy(s)
 		time.Sleep(time.Minute)
 		testkit.Equal(t, "of an unknown lead time", w.brake("main.main-key"), "")
-		s.Depth, s.Longest = 2, 10*second
+		s.Depth, s.Usual = 2, 5*second
 		one.mustBuy(s)
 		time.Sleep(19 * second)
-		testkit.Equal(t, "within twice the longest time", w.brake("main.main-key"), "")
+		testkit.Equal(t, "within four times the usual time", w.brake("main.main-key"), "")
 		time.Sleep(7 * second)
 		testkit.NoError(t, one.Probe(t.Context(), "main")) // a balance proves nothing, but the next order goes there
 		time.Sleep(1500 * time.Millisecond)

@@ -24,9 +24,10 @@ const (
 	// the time after which two are enough: a service that answers 503 to all submits gets few. They concern at least
 	// two orders: the odd answers of one task are that task's fault.
 	outageAfter, outageFor = 5, 10 * time.Second
-	// An account hangs if no order brings a token in hangsAfter times the longest lead time, which is at least leastLead:
-	// its service takes orders, and nobody solves them.
-	hangsAfter, leastLead = 2, 8 * time.Second
+	// An account hangs if no order brings a token in hangsAfter times the usual lead time, which is at least leastLead, or
+	// in 3/4 of its timeout: its service takes orders, and nobody solves them. The longest lead time would not do: orders
+	// that an outage held up have long ones.
+	hangsAfter, leastLead = 4, 4 * time.Second
 )
 
 // refresh reads the thread limits and balances of new providers, and of all once a minute. A provider that
@@ -252,10 +253,10 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 func (b *Buyer) noteUnsolved(ctx context.Context, a *account, o *order) {
 	b.accounts.mu.Lock()
 	waited := min(time.Since(o.submitted), time.Since(a.solved))
-	hangs := o.facts.Longest > 0 && waited > hangsAfter*max(o.facts.Longest, leastLead) && !isDown(a.brake)
+	hangs := o.facts.Usual > 0 && waited > min(hangsAfter*max(o.facts.Usual, leastLead), o.facts.Timeout*3/4) && !isDown(a.brake)
 	b.accounts.mu.Unlock()
 	if hangs {
-		b.setBrake(ctx, a.key, pool.BrakeHangs, "it takes orders and solves none: no token came in twice the longest time before",
+		b.setBrake(ctx, a.key, pool.BrakeHangs, "it takes orders and solves none: no token came in four times the usual time",
 			accountEvery, waited)
 	}
 }

@@ -64,7 +64,7 @@ type Spec struct {
 	Lifetime      time.Duration
 	Horizon       time.Duration // margin and lead time; see pool.Order
 	Shortest      time.Duration // the shortest of the identity's last lead times; 0 = unknown
-	Longest       time.Duration // the longest one
+	Usual         time.Duration // the median one
 	Budgets       []pool.Budget
 	Priced        bool // the caller's budget needs a price, too
 	SimulatedOnly bool
@@ -261,7 +261,7 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(),
 			Choice: how, Status: "open", Price: -1,
 		},
-		Fingerprint: e.Fingerprint, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Longest: s.Longest,
+		Fingerprint: e.Fingerprint, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Usual: s.Usual,
 		Timeout: a.Timeout(),
 		Called:  e.Callbacks.on(), Delay: e.Callbacks.Delay,
 		Fallback: cmp.Or(e.Callbacks.Fallback, min(longestFallback, a.Timeout()/2, (s.Lifetime-s.Margin)/2)),

@@ -67,7 +67,7 @@ type facts struct {
 	Lifetime    time.Duration `json:"lifetime"`
 	Margin      time.Duration `json:"margin"`
 	Shortest    time.Duration `json:"shortest,omitempty"` // see Spec
-	Longest     time.Duration `json:"longest,omitempty"`
+	Usual       time.Duration `json:"usual,omitempty"`
 	Timeout     time.Duration `json:"timeout"`
 	Called      bool          `json:"called,omitempty"` // the submit has a callback address
 	Delay       time.Duration `json:"delay,omitempty"`  // greatest age of a token when its callback arrives

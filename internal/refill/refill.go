@@ -395,7 +395,8 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	d.held, spec.Avoid = c.Fresh+c.Orders-c.Waiting, d.subject.avoided
 	spec.Depth, spec.Horizon, spec.Probe = wants.Want, spec.Margin+lead, c.Brake.Brakes()
 	if len(c.Leads) >= leadsToWait {
-		spec.Shortest, spec.Longest = slices.Min(c.Leads), slices.Max(c.Leads)
+		leads := slices.Sorted(slices.Values(c.Leads))
+		spec.Shortest, spec.Usual = leads[0], leads[len(leads)/2]
 	}
 	if d.target.Refill == targets.RefillAdaptive {
 		// The depth grows by one with each order, so that an order of another replica since the look counts.

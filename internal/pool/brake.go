@@ -39,7 +39,7 @@ return {1}
 `)
 
 // pause sets or ends the operator's pause of an identity. The end of a pause, like a probe, lets the next
-// order be placed at once.
+// order be placed at once, at any provider.
 var pause = newScript("pause", `
 -- KEYS 1 brake:ID 2 due
 -- ARGV 1 id 2 text ('' = resume) 3 pause_ms (0 = no end)
@@ -47,6 +47,9 @@ var pause = newScript("pause", `
 local was = redis.call('HEXISTS', KEYS[1], 'next')
 if ARGV[2] == '' then
   redis.call('HDEL', KEYS[1], 'paused', 'resumes')
+  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+    if string.sub(field, 1, 6) == 'avoid:' then redis.call('HDEL', KEYS[1], field) end
+  end
   if was == 1 then redis.call('HSET', KEYS[1], 'next', now) end
   redis.call('PEXPIRE', KEYS[1], 86400000)
 else

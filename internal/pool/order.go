@@ -212,6 +212,8 @@ if how == 'solved' then
     else
       quiet = redis.call('EXISTS', id_brake) == 0
       if not quiet and not stays then redis.call('HDEL', id_brake, 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
+      local avoided = not quiet and redis.call('HGET', id_brake, 'avoid:' .. account)
+      if avoided and tonumber(o[3]) > avoided - 600000 then redis.call('HDEL', id_brake, 'avoid:' .. account) end -- it solves
       redis.call('SET', stored, string.format('%.0f|', born) .. token, 'PX', dies - now + 60000)
       local sold = table.concat({id, provider, task, string.format('%.0f', born), captcha_type}, '|')
       redis.call('SET', sale, sold, 'PX', dies - now + 900000)

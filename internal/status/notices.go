@@ -73,8 +73,13 @@ func CauseOf(t *targets.Target, refilling refill.Status, c *pool.Counts, outageR
 	case state == refill.OK && reason == "" && isIdle(t, refilling, c):
 		state, reason = StateIdle, "no caller asked for a while, so no token is kept"
 	case state == refill.OK && reason == "" && len(c.Brake.Avoid) > 0 && t.ProvidersPolicy != targets.ProvidersOrdered:
-		reason = "orders avoid provider " + strings.Join(c.Brake.Avoid, ", ") +
-			" for up to ten minutes: orders there failed or were refused"
+		reason = "orders avoid provider " + strings.Join(c.Brake.Avoid, ", ") + " for up to ten minutes: "
+		of := func(f pool.Failure) bool { return strings.HasPrefix(f.Reason, "provider "+c.Brake.Avoid[0]+" ") }
+		if i := slices.IndexFunc(c.Failures, of); i >= 0 {
+			reason += c.Failures[i].Reason
+		} else {
+			reason += "orders there failed or were refused"
+		}
 	}
 	if outageReason == "" {
 		return Cause{State: state, Reason: reason}

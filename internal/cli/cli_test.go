@@ -145,7 +145,7 @@ func TestCommands(t *testing.T) {
 			answers = map[string]string{"": *c.Answer}
 		}
 		c.Asked, c.Printed = strings.ReplaceAll(c.Asked, "TODAY", today),
-			strings.ReplaceAll(c.Printed, "X300", strings.Repeat("x", 300))
+			strings.ReplaceAll(c.Printed, "X600", strings.Repeat("x", 600))
 		header := http.Header{"Content-Type": {"text/csv"}, "Link": {`<?cursor=CUR&limit=1>; rel="next"`},
 			"Retry-After": {"7\u009b"}, "Poold-Note": {c.Note}}
 		d := &daemon{answers: answers, status: c.Status, header: header}
@@ -308,7 +308,7 @@ func TestTerminal(t *testing.T) {
 	if !cli.IsTerminal(null) || cli.IsTerminal(io.Discard) {
 		t.Error("a device is no terminal, or a writer is one")
 	}
-	if text := cli.Printable("漢\n" + strings.Repeat("x", 5000)); len([]rune(text)) != 301 ||
+	if text := cli.Printable("漢\n" + strings.Repeat("x", 5000)); len([]rune(text)) != 601 ||
 		strings.ContainsFunc(text, unicode.IsControl) {
 		t.Errorf("%q", text)
 	}

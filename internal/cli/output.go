@@ -56,9 +56,9 @@ func printable(r rune) rune {
 }
 
 // Printable prepares an untrusted text for one line of a terminal. It replaces control characters
-// and cuts the text after 300 characters.
+// and cuts the text after 600 characters.
 func Printable(text string) string {
-	const most = 300
+	const most = 600
 	letters := []rune(strings.Map(printable, text))
 	if len(letters) > most {
 		return string(letters[:most]) + "…"

@@ -164,21 +164,22 @@ func (v *View) Total(column string) (sum float64) {
 // Money formats an amount in the currency of the file. Amounts below 1, and all amounts of the tab Money, have four
 // decimals or two significant digits, so that rows add up.
 func (v *View) Money(amount any) string {
-	n, decimals := -1.0, 2
-	if value := reflect.Indirect(reflect.ValueOf(amount)); value.CanInt() { // status.Money
+	n, decimals := 0.0, 2
+	switch value := reflect.Indirect(reflect.ValueOf(amount)); {
+	case value.CanInt(): // status.Money
 		if n = float64(value.Int()) / 1e9; n < 0 {
 			return "no price"
 		}
-	} else if value.IsValid() {
+	case value.IsValid(): // a balance may be negative
 		n = value.Float()
+	default:
+		return "unknown"
 	}
 	switch {
-	case n < 0:
-		return "unknown"
 	case n == 0:
 		return v.Currency.With("0")
 	case n < 1, v.Query.Get("tab") == "money":
-		decimals = max(4, 1-int(math.Floor(math.Log10(n))))
+		decimals = max(4, 1-int(math.Floor(math.Log10(math.Abs(n)))))
 	}
 	whole, part, _ := strings.Cut(strconv.FormatFloat(n, 'f', decimals, 64), ".")
 	return v.Currency.With(count(whole) + "." + part)

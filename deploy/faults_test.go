@@ -161,6 +161,12 @@ func storeFaults(t *testing.T) *watched {
 	setFaults(t, url)
 
 	w.calm(tokensOf + "2")
+	setFaults(t, url, simulatedtest.Fault{On: simulatedtest.Poll, Kind: simulatedtest.Code,
+		Code: "ERROR_CAPTCHA_UNSOLVABLE", Times: 7})
+	w.take("login")
+	w.fault("seven orders fail", []string{"PooldOrdersFail"}, `poold_orders_failed_total{target="login"} 7`, tokensOf+"2")
+
+	w.calm(tokensOf + "2")
 	database.Stop(t)
 	w.take("login")
 	w.fault("PostgreSQL is away", []string{"PooldHistoryDown"}, "poold_history_up 0")

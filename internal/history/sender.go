@@ -17,14 +17,11 @@ import (
 
 const (
 	// sendEvery is how long rows gather before they are sent: a batch costs a store little more than a row. It is
-	// also how soon a Sender tries again while another replica is sending.
+	// also how soon a Sender tries again after a failure, or while another replica sends.
 	sendEvery = time.Second
 	// doneTime limits the removal of rows that were sent, and lastTime the rows that Run sends when it ends.
 	doneTime, lastTime = 2 * time.Second, 3 * time.Second
 )
-
-// retries are the pauses between two attempts while a store does not respond.
-var retries = backoff.Doubling{First: time.Second, Most: 10 * time.Second}
 
 // Outbox keeps rows until a Sender has sent them; *pool.Pool implements it.
 type Outbox interface {
@@ -42,10 +39,9 @@ type Health struct {
 
 // Sender copies rows from the outbox to a store. The Senders of all replicas take turns.
 type Sender struct {
-	from     Outbox
-	to       Sink
-	log      *slog.Logger
-	failures int // attempts since the last success; only for Run
+	from Outbox
+	to   Sink
+	log  *slog.Logger
 
 	mu     sync.Mutex
 	health Health
@@ -67,19 +63,12 @@ func (s *Sender) Health() Health {
 // replica can send them.
 func (s *Sender) Run(ctx context.Context) error {
 	s.probe(ctx)
-	try := func(ctx context.Context) (pause time.Duration) {
-		pause = retries.First
-		_ = panics.Contain(s.log, "panic while sending the history", func() { pause = s.send(ctx) })
-		return pause
-	}
-	for pause := sendEvery; backoff.Sleep(ctx, pause) == nil; {
-		pause = try(ctx)
+	for backoff.Sleep(ctx, sendEvery) == nil {
+		s.sendAll(ctx)
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
 	defer cancel()
-	for try(limited) == 0 { // more rows wait
-		continue
-	}
+	s.sendAll(limited)
 	return nil
 }
 
@@ -91,17 +80,25 @@ func (s *Sender) probe(ctx context.Context) {
 	}
 }
 
-// send sends the oldest rows, and returns the pause before the next call.
-func (s *Sender) send(ctx context.Context) (pause time.Duration) {
+// sendAll sends rows until none waits, or one cannot be sent.
+func (s *Sender) sendAll(ctx context.Context) {
+	for more := true; more; {
+		more = false
+		_ = panics.Contain(s.log, "panic while sending the history", func() { more = s.send(ctx) })
+	}
+}
+
+// send sends the oldest rows, and reports whether it did and more rows wait.
+func (s *Sender) send(ctx context.Context) (more bool) {
 	rows, mine, err := s.from.Rows(ctx, MostBatch)
 	switch {
 	case err != nil: // package redisdb logs outages of Redis
-		return retries.First
+		return false
 	case len(rows) == 0 && s.Health().Down != "":
 		s.probe(ctx)
 		fallthrough
 	case !mine, len(rows) == 0:
-		return sendEvery
+		return false
 	}
 	err = s.write(ctx, rows)
 	if ctx.Err() == nil { // the end of ctx is not a fault of the store
@@ -113,17 +110,8 @@ func (s *Sender) send(ctx context.Context) (pause time.Duration) {
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
 	defer cancel()
-	failed := s.from.Done(limited, sent)
-	switch {
-	case err != nil:
-		s.failures++
-		return retries.Pause(s.failures)
-	case failed != nil:
-		return retries.First // the rows are sent again
-	case len(rows) < MostBatch:
-		return sendEvery
-	}
-	return 0
+	failed := s.from.Done(limited, sent) // after a failure the rows are sent again
+	return err == nil && failed == nil && len(rows) == MostBatch
 }
 
 // note records the result of an attempt, and logs when an outage begins or ends.
@@ -142,9 +130,6 @@ func (s *Sender) note(err error) {
 		s.log.Warn("the history cannot be written; Redis keeps its rows meanwhile", "err", err)
 	case err == nil && was != "":
 		s.log.Info("the history is written again", "took", time.Since(since).Round(time.Second))
-	}
-	if err == nil {
-		s.failures = 0
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -96,10 +95,6 @@ func (s *Server) logRequest(c *Context, v middleware.RequestLoggerValues) {
 	}
 	if !s.Log.Enabled(c.Ctx(), level) {
 		return
-	}
-	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete, http.MethodOptions},
-		v.Method) {
-		v.Method = "other"
 	}
 	attrs := []slog.Attr{
 		slog.String("request_id", c.RequestID()), slog.String("method", v.Method), slog.String("route", v.RoutePath),

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
-	"math"
 	"slices"
 	"time"
 
@@ -46,10 +45,9 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 	}
 	for _, key := range set.Server.Keys {
 		c := &Caller{Key: key, StableName: "key\x00" + key.Name + "\x00"}
-		if perSecond := key.Rate.PerSecond(); perSecond > 0 {
-			of := limit{key.Name, key.Rate}
-			burst := max(1, int(math.Ceil(key.Rate.Count)))
-			c.Limiter = cmp.Or(a.limiters[of], old.limiters[of], rate.NewLimiter(rate.Limit(perSecond), burst))
+		if count := key.Rate.Count; count > 0 {
+			of, every := limit{key.Name, key.Rate}, rate.Every(key.Rate.Per/time.Duration(count))
+			c.Limiter = cmp.Or(a.limiters[of], old.limiters[of], rate.NewLimiter(every, count))
 			a.limiters[of] = c.Limiter
 		}
 		a.Callers = append(a.Callers, c)
@@ -130,16 +128,5 @@ func (c *Caller) OverRate(at time.Time) time.Duration {
 
 // CallFor returns a call for a token of a target, without an id and a wait.
 func CallFor(t *targets.Target) pool.Call {
-	call := pool.Call{ID: t.ID, Margin: t.Margin, MostTickets: 2*t.Depth + 10}
-	call.Rate, call.RatePer = wholeRate(t.Rate)
-	return call
-}
-
-// wholeRate returns a rate as a whole number of tokens and a duration: 0.5/s becomes 1 per 2s.
-func wholeRate(r targets.Rate) (count int, per time.Duration) {
-	if r.PerSecond() <= 0 {
-		return 0, 0
-	}
-	whole := max(1, math.Floor(r.Count))
-	return int(whole), time.Duration(float64(r.Per) * whole / r.Count)
+	return pool.Call{ID: t.ID, Margin: t.Margin, MostTickets: 2*t.Depth + 10, Rate: t.Rate.Count, RatePer: t.Rate.Per}
 }

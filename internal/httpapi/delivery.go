@@ -66,13 +66,11 @@ func (s *Server) ofGuest(c *Context, asked targets.SolveRequest) solve.Request {
 	for _, key := range set.Server.Keys { // the token may be for another caller than the one who asks
 		spec.Priced = spec.Priced || key.Budget != (targets.Money{}) && slices.Contains(key.Scopes, targets.ScopeSolve)
 	}
-	var rate pool.Rate
-	rate.Count, rate.Per = wholeRate(set.Solve.Rate)
 	call := pool.Call{
 		ID: spec.ID, Margin: margin, MostTickets: solve.MostWaiting, Wait: asked.Timeout,
 		Row: s.Row(c, ImageOf(&asked), true), Budget: c.Caller.limits(),
 	}
-	return solve.Request{Call: &call, Guest: spec, Rate: rate}
+	return solve.Request{Call: &call, Guest: spec, Rate: pool.Rate(set.Solve.Rate)}
 }
 
 // Handout is a token that is being sent to its caller.

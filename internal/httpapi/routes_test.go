@@ -164,8 +164,7 @@ func TestRateOfAKey(t *testing.T) {
 			{"nothing changed", func(*targets.Key) {}, 0, "1800"},
 			{"other scopes", func(k *targets.Key) { k.Scopes = k.Scopes[:3] }, 0, "1800"},
 			{"a greater rate", func(k *targets.Key) { k.Rate.Count = 3 }, 3, "1200"},
-			{"one and a half", func(k *targets.Key) { k.Rate.Count = 1.5 }, 2, "2400"},
-			{"below one", func(k *targets.Key) { k.Rate.Count = 0.1 }, 1, "36000"},
+			{"another time", func(k *targets.Key) { k.Rate = targets.Rate{Count: 1, Per: 10 * time.Hour} }, 1, "36000"},
 		} {
 			c.change(&keys[0])
 			d.config.set.Store(sampleSet(slices.Clone(keys)...))

@@ -67,7 +67,7 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 	set := sampleSet()
 	set.Targets[0].OnEmpty = targets.OnEmptyWait // checkout
 	set.Targets[0].Depth = 7
-	set.Targets[0].Rate = targets.Rate{Count: 0.5, Per: time.Second}
+	set.Targets[0].Rate = targets.Rate{Count: 1, Per: 2 * time.Second}
 	set.Targets[1].Rate = targets.Rate{Count: 20, Per: time.Minute}
 	d := start(t, set, nil, nil)
 	d.fill(t, "staging-login", 2)

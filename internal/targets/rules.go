@@ -3,6 +3,7 @@ package targets
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -156,7 +157,7 @@ func WordsOf[T ~string](words []T) (all []string) {
 	return all
 }
 
-// decode reads a rate such as 5/m: a number per second, minute or hour.
+// decode reads a rate such as 5/m: a number per second, minute or hour; 0.5/s becomes 1 per 2s.
 func (r *Rate) decode(at *place) {
 	if !at.text() {
 		return
@@ -170,7 +171,8 @@ func (r *Rate) decode(at *place) {
 		fault{n < 1 && float64(per)/n > float64(day),
 			"must be at least 1 in 24 hours: to hand out nothing, remove the target"},
 	) {
-		*r = Rate{Count: n, Per: per}
+		whole := max(1, math.Floor(n))
+		*r = Rate{Count: int(whole), Per: time.Duration(float64(per) * whole / n)}
 	}
 }
 

@@ -280,16 +280,8 @@ type Owners map[string]Owner
 
 // Rate limits the number of events per period; the zero value means no limit.
 type Rate struct {
-	Count float64
+	Count int
 	Per   time.Duration
-}
-
-// PerSecond returns the rate in events per second, or 0 if there is no limit.
-func (r Rate) PerSecond() float64 {
-	if r.Per <= 0 {
-		return 0
-	}
-	return r.Count / r.Per.Seconds()
 }
 
 // OnEmpty says how a request without ?wait= is answered if no token is ready.

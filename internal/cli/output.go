@@ -156,9 +156,6 @@ func listed(field string, columns ...string) format {
 		if slices.ContainsFunc(list, isUnpriced) {
 			printed += "orders that UNPRICED counts have no price: set price_per_1000 of their provider\n"
 		}
-		if of["incomplete"] == true {
-			printed += "some of them cannot be read; the daemon's log says which\n"
-		}
 		if next := text(of["next"]); next != "" {
 			printed += "there are more: add --cursor " + next + "\n"
 		}

@@ -100,8 +100,6 @@ func (r request) command(c *Console) *cobra.Command {
 			return c.Print(text)
 		case r.shown == nil:
 			return nil
-		case got.header.Get("Poold-Note") != "":
-			return c.Print(Printable(words[0] + ": " + got.header.Get("Poold-Note")))
 		}
 		var of map[string]any
 		if len(got.body) > 0 {

@@ -318,7 +318,7 @@ func TestSenderOutlivesAnOutage(t *testing.T) {
 		if h := s.Health(); !strings.Contains(h.Down, "not now") || time.Since(h.Since) < 9*time.Minute || h.Sent != 0 {
 			t.Errorf("health %+v", h)
 		}
-		if n := tries.Load(); n < 20 || n > 70 {
+		if n := tries.Load(); n < 300 || n > 600 {
 			t.Errorf("tried %d times in ten minutes", n)
 		}
 		w.setFault(nil)

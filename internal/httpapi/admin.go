@@ -19,9 +19,6 @@ import (
 	"poold/internal/targets"
 )
 
-// headerNote is the header in which a resume says that it changed nothing.
-const headerNote = "Poold-Note"
-
 // pause is POST /pool/{target}/pause: all replicas stop buying for the identity of the target.
 // Tokens are still handed out, and orders in flight still land.
 func (s *Server) pause(c *Context) error {
@@ -53,17 +50,9 @@ func (s *Server) resume(c *Context) error {
 	if halted := c.Target.Halted(); halted != "" {
 		return NewProblem(CodePausedInFile, halted+"; remove the key there to resume")
 	}
-	before, err := s.Look(c.Ctx(), c.Target)
+	tried, err := s.Pool.Resume(c.Ctx(), c.Target.ID)
 	if err != nil {
 		return err
-	}
-	tried, err := s.Pool.Resume(c.Ctx(), c.Target.ID)
-	switch {
-	case err != nil:
-		return err
-	case !before.Brake.IsPaused() && !tried:
-		c.Response().Header().Set(headerNote, "it was not paused")
-		return c.NoContent(http.StatusNoContent)
 	}
 	text := "Buying for target " + c.Target.Name + " was resumed."
 	return s.finishChange(c, events.TargetResumed, text, "target resumed", slog.Bool("tried_at_once", tried))
@@ -180,18 +169,17 @@ func (s *Server) probe(c *Context) error {
 
 // LetterList is the response of GET /dead-letters.
 type LetterList struct {
-	Letters    []spool.Summary `json:"letters"`              // never null
-	Incomplete bool            `json:"incomplete,omitempty"` // some dead letters cannot be read
+	Letters []spool.Summary `json:"letters"` // never null
 }
 
 // deadLetters is GET /dead-letters: the callbacks that this replica could not store yet, without
 // their tokens.
 func (s *Server) deadLetters(c *Context) error {
 	list, err := s.Buyer.DeadLetters()
-	if err != nil { // the buyer has logged the error, which contains only file names
-		s.Log.DebugContext(c.Ctx(), "some dead letters cannot be read", slog.Any("err", err))
+	if err != nil { // it contains only file names
+		s.Log.WarnContext(c.Ctx(), "some dead letters cannot be read", slog.Any("err", err))
 	}
-	return c.JSON(http.StatusOK, LetterList{Letters: append([]spool.Summary{}, list...), Incomplete: err != nil})
+	return c.JSON(http.StatusOK, LetterList{append([]spool.Summary{}, list...)})
 }
 
 // Replayed is the response of POST /dead-letters/replay.

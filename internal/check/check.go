@@ -58,9 +58,7 @@ func Command(c *cli.Console) *cobra.Command {
 // finding is one line of the output.
 type finding struct {
 	Class string `json:"class"` // error, warning, note or ok
-	File  string `json:"file,omitempty"`
-	Line  int    `json:"line,omitempty"`
-	Text  string `json:"text"`
+	targets.Problem
 }
 
 // printer prints findings as text or as JSON.
@@ -96,18 +94,18 @@ func load(p *printer, config string) (*targets.Set, error) {
 // describe returns each warning and fact about a valid file.
 func describe(set *targets.Set, config string) []finding {
 	findings := append(classed("warning", set.Warnings),
-		finding{Class: "note", Text: fmt.Sprintf("%s is valid; targets: %d, providers: %d", config, len(set.Targets),
-			len(set.Providers))})
+		finding{"note", targets.Problem{Text: fmt.Sprintf("%s is valid; targets: %d, providers: %d", config, len(set.Targets),
+			len(set.Providers))}})
 	for i := range set.Targets {
 		class, text := targetLine(set, &set.Targets[i])
-		findings = append(findings, finding{Class: class, Text: text})
+		findings = append(findings, finding{class, targets.Problem{Text: text}})
 	}
 	return findings
 }
 
 func classed(class string, problems []targets.Problem) (findings []finding) {
 	for _, p := range problems {
-		findings = append(findings, finding{class, p.File, p.Line, p.Text})
+		findings = append(findings, finding{class, p})
 	}
 	return findings
 }

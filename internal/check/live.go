@@ -34,7 +34,7 @@ func checkLive(ctx context.Context, p *printer, set *targets.Set, stores []backe
 			class, text = "error", fault.Error()
 			faults++
 		}
-		err = errors.Join(err, p.print(finding{Class: class, Text: name + ": " + text}))
+		err = errors.Join(err, p.print(finding{class, targets.Problem{Text: name + ": " + text}}))
 	}
 	try("redis", storeLimit, func(ctx context.Context) (string, error) { return tryRedis(ctx, set.Redis) })
 	for _, s := range stores {

@@ -23,22 +23,13 @@ type Access struct {
 	Callers []*Caller                  // nil: callers need no key
 	Targets map[string]*targets.Target // by name
 	ByID    map[captcha.ID]*targets.Target
-
-	limiters map[limit]*rate.Limiter
-}
-
-// limit is the rate of the keys of a name.
-type limit struct {
-	name string
-	rate targets.Rate
 }
 
 // NewAccess derives the callers and targets of a Set. Keys with the same name are one caller, so they
-// have the same StableName and share a limiter. A caller of the Access old with an unchanged name and rate keeps its
-// limiter, so that a reload does not refill the burst.
-func NewAccess(set *targets.Set, old *Access) *Access {
-	a := &Access{Set: set, limiters: map[limit]*rate.Limiter{}}
-	a.Targets, a.ByID = map[string]*targets.Target{}, map[captcha.ID]*targets.Target{}
+// have the same StableName and share a limiter.
+func NewAccess(set *targets.Set) *Access {
+	a := &Access{Set: set, Targets: map[string]*targets.Target{}, ByID: map[captcha.ID]*targets.Target{}}
+	limiters := map[string]*rate.Limiter{}
 	for i := range set.Targets {
 		t := &set.Targets[i]
 		a.Targets[t.Name], a.ByID[t.ID] = t, t
@@ -46,9 +37,8 @@ func NewAccess(set *targets.Set, old *Access) *Access {
 	for _, key := range set.Server.Keys {
 		c := &Caller{Key: key, StableName: "key\x00" + key.Name + "\x00"}
 		if count := key.Rate.Count; count > 0 {
-			of, every := limit{key.Name, key.Rate}, rate.Every(key.Rate.Per/time.Duration(count))
-			c.Limiter = cmp.Or(a.limiters[of], old.limiters[of], rate.NewLimiter(every, count))
-			a.limiters[of] = c.Limiter
+			c.Limiter = cmp.Or(limiters[key.Name], rate.NewLimiter(rate.Every(key.Rate.Per/time.Duration(count)), count))
+			limiters[key.Name] = c.Limiter
 		}
 		a.Callers = append(a.Callers, c)
 	}

@@ -57,7 +57,7 @@ func (s *Server) access() *Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if set := s.Config.Current(); s.current.Set != set {
-		s.current = NewAccess(set, s.current)
+		s.current = NewAccess(set)
 	}
 	return s.current
 }

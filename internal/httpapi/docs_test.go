@@ -78,7 +78,7 @@ func TestDescriptionIsComplete(t *testing.T) {
 // a type.
 func TestDescriptionSuitsGenerators(t *testing.T) {
 	var described struct{ Components map[string]map[string]any }
-	testkit.NoError(t, yaml.Unmarshal(openapi.Document(), &described))
+	testkit.NoError(t, yaml.Unmarshal(openapi.Document, &described))
 	kinds := map[string]string{}
 	for kind, components := range described.Components {
 		for name := range components {
@@ -88,7 +88,7 @@ func TestDescriptionSuitsGenerators(t *testing.T) {
 			kinds[name] = kind
 		}
 	}
-	for _, line := range regexp.MustCompile(`(?m)^.*(: \{(const|enum):|^ +enum:|anyOf:|\[\w+, object\]).*$`).FindAllString(string(openapi.Document()), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^.*(: \{(const|enum):|^ +enum:|anyOf:|\[\w+, object\]).*$`).FindAllString(string(openapi.Document), -1) {
 		if !strings.Contains(line, "allOf:") && !strings.Contains(line, "anyOf: [{type: 'null'}") {
 			t.Error(line)
 		}
@@ -139,7 +139,7 @@ func TestDocsHelpInEveryState(t *testing.T) {
 			}
 		}
 	}
-	testkit.NoError(t, yaml.Unmarshal(openapi.Document(), &described))
+	testkit.NoError(t, yaml.Unmarshal(openapi.Document, &described))
 	schemas := described.Components.Schemas
 	quoted := func(names []string) (all []string) {
 		for _, name := range names {

@@ -79,12 +79,7 @@ func (s *Server) historyActive(c *Context) error {
 // historyKey is GET /history/key/{name}: the actions of a key on tokens. The configuration file may lack
 // the key's name, because the key may come from an earlier file.
 func (s *Server) historyKey(c *Context) error {
-	q := history.Query{By: history.ByKey, Value: c.Param("name")}
-	if !keyName.MatchString(q.Value) {
-		return NewProblem(CodeBadRequest,
-			"a key's name is 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit; "+
-				history.Keyless+" stands for calls without a key")
-	}
+	q := history.Query{By: history.ByKey, Value: history.Clean(c.Param("name"))}
 	if err := readPageQuery(c, &q); err != nil {
 		return err
 	}

@@ -202,8 +202,5 @@ func decodeCursor(text string) (history.Position, bool) {
 	return p, err == nil && (history.IsOrder(id) || handoutID.MatchString(id)) && storable(p.At) && encodeCursor(p) == text
 }
 
-// handoutID matches the id of a hand-out, and keyName the name of a key, also history.Keyless.
-var (
-	handoutID = regexp.MustCompile(`^\d{1,15}-\d{1,15}$`)
-	keyName   = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._@-]{0,62}|` + history.Keyless + `)$`)
-)
+// handoutID matches the id of a hand-out.
+var handoutID = regexp.MustCompile(`^\d{1,15}-\d{1,15}$`)

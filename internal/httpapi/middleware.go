@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -24,9 +23,7 @@ const statusHungUp = 499
 func (s *Server) middleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{
 		s.begin,
-		middleware.RequestIDWithConfig(middleware.RequestIDConfig{Generator: func() string {
-			return strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // G404: an id is not secret
-		}}),
+		middleware.RequestID(),
 		middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
 			HandleError: true, LogStatus: true, LogMethod: true, LogRoutePath: true, LogResponseSize: true, LogLatency: true,
 			LogValuesFunc: func(c echo.Context, v middleware.RequestLoggerValues) error {

@@ -185,9 +185,9 @@ const maxQuoted = 60
 
 // Problem is one fault or one unusual setting in the file.
 type Problem struct {
-	File string // the path that the operator gave; "" for the body of a request
-	Line int    // the line of the problem; 0 = no line, for example in a request or an unreadable file
-	Text string // "key path: rule and remedy"; contains no secret and no value of the environment
+	File string `json:"file,omitempty"` // the path that the operator gave; "" for the body of a request
+	Line int    `json:"line,omitempty"` // of the problem; 0 = none, as in a request or an unreadable file
+	Text string `json:"text"`           // "key path: rule and remedy"; has no secret and no value of the environment
 
 	column int // the column of the key, which orders problems of one line
 }

@@ -22,13 +22,13 @@ func TestDocumentIsValidOpenAPI(t *testing.T) {
 	testkit.Equal(t, "bans of further members", strings.Count(string(openapi.Served()), "Properties: false"), 0)
 	open := regexp.MustCompile(`\b(code|kind|source):\s[^}]*\benum`)
 	testkit.Equal(t, "lists of values", len(open.FindAll(openapi.Served(), -1)), 0)
-	testkit.Equal(t, "lists of values for the tests of poold", len(open.FindAll(openapi.Document(), -1)) > 30, true)
+	testkit.Equal(t, "lists of values for the tests of poold", len(open.FindAll(openapi.Document, -1)) > 30, true)
 	testkit.NoError(t, document.Validate(t.Context()))
 }
 
 // The request to /solve of each type has each field of the type.
 func TestSolvesHaveTheFieldsOfTheirType(t *testing.T) {
-	document, err := openapi3.NewLoader().LoadFromData(openapi.Document())
+	document, err := openapi3.NewLoader().LoadFromData(openapi.Document)
 	testkit.NoError(t, err)
 	found := 0
 	for name, schema := range document.Components.Schemas {

@@ -6,8 +6,10 @@ import (
 	"sync"
 )
 
+// Document is the description of the API of this version as YAML. Nothing may change the bytes.
+//
 //go:embed openapi.yaml
-var document []byte
+var Document []byte
 
 var (
 	// strict are the lines that allow no further members in objects.
@@ -16,14 +18,9 @@ var (
 	closed = regexp.MustCompile(`\b((?:code|kind|source|propertyNames): \{type: string, )enum(: \[)`)
 )
 
-// Document returns the description of the API of this version as YAML. The caller must not change the bytes.
-func Document() []byte { return document }
-
 // Served returns the description for clients: a generated client must not fail when a later version adds a member, a
 // code, a kind or a source. So further members are allowed, and the values of these fields are only examples.
 // The caller must not change the bytes.
-func Served() []byte { return served() }
-
-var served = sync.OnceValue(func() []byte {
-	return closed.ReplaceAll(strict.ReplaceAll(document, nil), []byte("${1}examples$2"))
+var Served = sync.OnceValue(func() []byte {
+	return closed.ReplaceAll(strict.ReplaceAll(Document, nil), []byte("${1}examples$2"))
 })

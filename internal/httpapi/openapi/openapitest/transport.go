@@ -15,7 +15,7 @@ import (
 // Poold returns the description of poold's API. Poold panics if the description cannot be read;
 // the tests of package openapi report the cause.
 var Poold = sync.OnceValue(func() *Description {
-	d, err := Load(openapi.Document())
+	d, err := Load(openapi.Document)
 	if err != nil {
 		panic(err)
 	}

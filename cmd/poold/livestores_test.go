@@ -59,7 +59,7 @@ func TestCheckLiveTriesStores(t *testing.T) {
 	initialize(both)
 	says("ready", both, 0, ", tables ready\n")
 	server.SQL(t, address, "delete from poold_schema where version_id > 1")
-	says("old", both, 0, "; the next start brings its tables up to date\n")
+	says("old", both, 0, "; the next start makes its tables\n")
 	says("nothing", at("dedup", "postgres://x:x@127.0.0.1:1/x"), 1,
 		"error: postgres of dedup.url: postgres does not serve: connection refused\n"+
 			"ok: provider simulated: ")

@@ -76,7 +76,7 @@ func (db *DB) readSchema(ctx context.Context) (version int, missing string, err 
 
 // Try checks whether poold can use the database, and changes nothing. It returns the version of the server and the
 // state of the schema. It returns an error if Migrate or a later call would fail: the server is away or read-only, the
-// schema is newer, a table was dropped, or the user lacks a right.
+// schema is newer, or the user lacks a right.
 func (db *DB) Try(ctx context.Context) (found string, err error) {
 	if err = db.probe(ctx); err != nil {
 		return "", err
@@ -94,17 +94,13 @@ func (db *DB) Try(ctx context.Context) (found string, err error) {
 				and has_table_privilege(name, 'update') and has_table_privilege(name, 'delete'))), '')`, tables)
 	})
 	found = "version " + server
-	switch {
+	switch isOld := version < newest || missing != ""; {
 	case err != nil:
 		return "", err
-	case version < newest && !makes:
+	case isOld && !makes:
 		return "", &fault{reason: "the user lacks the right to make tables", down: true}
-	case version == 0:
+	case isOld:
 		return found + "; the next start makes its tables", nil
-	case version < newest:
-		return found + "; the next start brings its tables up to date", nil
-	case missing != "":
-		return "", noTable(missing)
 	case refused != "":
 		return "", &fault{reason: "the user lacks a right on the table " + refused, down: true}
 	}

@@ -29,10 +29,9 @@ func testTry(t *testing.T, server *postgrestest.Server) {
 			revoke delete on captcha_days from guest_try`, guest, "", ErrDown, "the user lacks a right on the table captcha_days"},
 		{"all rights", "grant delete on captcha_days to guest_try", guest, ", tables ready", nil, ""},
 		{"an earlier version", fmt.Sprint("delete from poold_schema where version_id = ", newest), address,
-			"; the next start brings its tables up to date", nil, ""},
+			"; the next start makes its tables", nil, ""},
 		{"an earlier version, no right", "", guest, "", ErrDown, "the user lacks the right to make tables"},
-		{"a dropped table", "migrate; drop table captcha_history", address, "", ErrDown,
-			"the table captcha_history does not exist"},
+		{"a dropped table", "migrate; drop table captcha_history", address, "; the next start makes its tables", nil, ""},
 		{"a newer version", "insert into poold_schema (version_id, is_applied) values (99, true)", address, "", ErrNewer,
 			"version 99"},
 		{"a standby", "alter database " + address[strings.LastIndex(address, "/")+1:] +

@@ -99,7 +99,7 @@ func TestNoCredentials(t *testing.T) {
 	for what, err := range map[string]error{
 		"check": s.Check(t.Context()), "init": s.Init(t.Context()), "append": s.Append(t.Context(), orders(yesterday(), 1)),
 	} {
-		if !errors.Is(err, history.ErrDown) || !strings.HasSuffix(err.Error(), ": "+errNoCredentials.Error()) {
+		if !errors.Is(err, history.ErrDown) || !strings.HasSuffix(err.Error(), ": "+noCredentials) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

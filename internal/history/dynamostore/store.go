@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,8 +39,7 @@ const (
 // pauses are the pauses between two attempts of a call. The SDK's own begin with a second, or with none.
 var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Millisecond}
 
-var errNoCredentials = errors.New(
-	"no AWS credentials are known, neither from the environment nor from the shared files or a role")
+const noCredentials = "no AWS credentials are known, neither from the environment nor from the shared files or a role"
 
 // Store implements history.Sink in one table. The figures of a day by type and by target never expire.
 type Store struct {
@@ -63,14 +63,6 @@ func Open(ctx context.Context, set targets.History) (*Store, error) {
 		return nil, errors.New("dynamodb: no region is known: set the region of the history, or AWS_REGION")
 	}
 	c.Region = cmp.Or(c.Region, "us-east-1") // of an emulator; the SDK needs one
-	found := c.Credentials
-	c.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
-		c, err := found.Retrieve(ctx)
-		if err != nil && ctx.Err() == nil {
-			err = errNoCredentials // the SDK's text contains the files and addresses that it searched
-		}
-		return c, err
-	})
 	s := &Store{table: set.Table}
 	s.transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit,
 		IdleConnTimeout: time.Minute}
@@ -148,8 +140,8 @@ func (s *Store) reason(err error) string {
 	answer, unknown := smithy.APIError(&smithy.GenericAPIError{}), (*net.DNSError)(nil)
 	errors.As(err, &answer)
 	switch code := answer.ErrorCode(); {
-	case errors.Is(err, errNoCredentials):
-		return errNoCredentials.Error()
+	case strings.Contains(err.Error(), "get credentials"): // the rest has the files and addresses that the SDK searched
+		return noCredentials
 	case busy(err):
 		return "DynamoDB is too busy"
 	case code == "ResourceNotFoundException":

@@ -88,21 +88,20 @@ func align(lines []string) string {
 }
 
 // table has a row for each object in the list. It has a given column only if an object has a value for it, other than
-// false. "HEADING=PATH" gives a field another heading than its name.
+// false. "HEADING=NAME" gives a field another heading than its name.
 func table(list []any, columns ...string) string {
 	lines := make([]string, 1+len(list))
 	for _, column := range columns {
-		title, path, renamed := strings.Cut(column, "=")
+		title, name, renamed := strings.Cut(column, "=")
 		if !renamed {
-			title, path = strings.ToUpper(strings.ReplaceAll(column, "_", " ")), column
+			title, name = strings.ToUpper(strings.ReplaceAll(column, "_", " ")), column
 		}
-		if !slices.ContainsFunc(list, func(of any) bool { value, _ := at(of, path); return text(value) != "" && value != false }) {
+		if !slices.ContainsFunc(list, func(of any) bool { return text(member(of, name)) != "" && member(of, name) != false }) {
 			continue
 		}
 		lines[0] += title + "\t"
 		for i, of := range list {
-			value, _ := at(of, path)
-			lines[1+i] += cell(value) + "\t"
+			lines[1+i] += cell(member(of, name)) + "\t"
 		}
 	}
 	for i := range lines {
@@ -111,15 +110,10 @@ func table(list []any, columns ...string) string {
 	return align(lines)
 }
 
-// at returns the value of a JSON object at a path such as hour.requests.
-func at(of any, path string) (any, bool) {
-	name, rest, deeper := strings.Cut(path, ".")
-	fields, _ := of.(map[string]any)
-	value, known := fields[name]
-	if deeper {
-		return at(value, rest)
-	}
-	return value, known
+// member returns a member of a JSON object; nil = it has none.
+func member(of any, name string) any {
+	object, _ := of.(map[string]any)
+	return object[name]
 }
 
 // text formats a value of a JSON object. Long fractions are rounded.
@@ -152,7 +146,7 @@ func listed(field string, columns ...string) format {
 		if len(list) > 0 {
 			printed = table(list, columns...)
 		}
-		isUnpriced := func(line any) bool { n, is := at(line, "unpriced"); return is && text(n) != "0" }
+		isUnpriced := func(line any) bool { n := member(line, "unpriced"); return n != nil && text(n) != "0" }
 		if slices.ContainsFunc(list, isUnpriced) {
 			printed += "orders that UNPRICED counts have no price: set price_per_1000 of their provider\n"
 		}

@@ -176,7 +176,7 @@ func targetTable(d *status.Document) string {
 		}
 	}
 	return table(rows, "TARGET=name", "state", "fresh", "want", "warm", "ORDERS=in_flight", "waiting", "hit_rate",
-		"REQUESTS=hour.requests", "LEAD=median", "SPENT=today") + causes
+		"REQUESTS=takes", "LEAD=median", "SPENT=today") + causes
 }
 
 // targetRow returns the JSON object of a target with texts for the hit rate of the last hour, lead times and spend.

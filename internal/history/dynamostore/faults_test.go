@@ -99,7 +99,8 @@ func TestNoCredentials(t *testing.T) {
 	for what, err := range map[string]error{
 		"check": s.Check(t.Context()), "init": s.Init(t.Context()), "append": s.Append(t.Context(), orders(yesterday(), 1)),
 	} {
-		if !errors.Is(err, history.ErrDown) || !strings.HasSuffix(err.Error(), ": "+noCredentials) {
+		if !errors.Is(err, history.ErrDown) || !strings.HasSuffix(err.Error(), ": no AWS credentials are known, "+
+			"neither from the environment nor from the shared files or a role") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -39,8 +39,6 @@ const (
 // pauses are the pauses between two attempts of a call. The SDK's own begin with a second, or with none.
 var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Millisecond}
 
-const noCredentials = "no AWS credentials are known, neither from the environment nor from the shared files or a role"
-
 // Store implements history.Sink in one table. The figures of a day by type and by target never expire.
 type Store struct {
 	client    *dynamodb.Client
@@ -140,8 +138,8 @@ func (s *Store) reason(err error) string {
 	answer, unknown := smithy.APIError(&smithy.GenericAPIError{}), (*net.DNSError)(nil)
 	errors.As(err, &answer)
 	switch code := answer.ErrorCode(); {
-	case strings.Contains(err.Error(), "get credentials"): // the rest has the files and addresses that the SDK searched
-		return noCredentials
+	case strings.Contains(err.Error(), "get credentials"): // the rest names the files and addresses that the SDK tried
+		return "no AWS credentials are known, neither from the environment nor from the shared files or a role"
 	case busy(err):
 		return "DynamoDB is too busy"
 	case code == "ResourceNotFoundException":

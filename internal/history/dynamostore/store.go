@@ -138,7 +138,7 @@ func (s *Store) reason(err error) string {
 	answer, unknown := smithy.APIError(&smithy.GenericAPIError{}), (*net.DNSError)(nil)
 	errors.As(err, &answer)
 	switch code := answer.ErrorCode(); {
-	case strings.Contains(err.Error(), "get credentials"): // the rest names the files and addresses that the SDK tried
+	case strings.Contains(err.Error(), "get credentials"): // the rest names the files that the SDK tried
 		return "no AWS credentials are known, neither from the environment nor from the shared files or a role"
 	case busy(err):
 		return "DynamoDB is too busy"

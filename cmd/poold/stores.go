@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"poold/internal/backend"
 	"poold/internal/claims"
 	"poold/internal/history"
@@ -15,7 +17,7 @@ import (
 	"poold/internal/targets"
 )
 
-// lookWait limits how long the start waits for the first check of a store.
+// lookWait limits how long the start waits for the first checks of all stores together.
 const lookWait = 2 * time.Second
 
 // stores are the stores of the history and of the claims of shared solves. No store is connected at
@@ -58,22 +60,25 @@ func (d *daemon) openStores(ctx context.Context, set *targets.Set) (err error) {
 	return s.check(ctx, d.log)
 }
 
-// check prepares the stores. An error means that this program cannot use a store, such as one with another shape. The
-// start goes on without a store that does not answer.
+// check checks all stores at the same time. An error means that this program cannot use a store, such as
+// one with another shape. The start goes on without a store that does not answer.
 func (s *stores) check(ctx context.Context, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	var checks errgroup.Group
 	for _, store := range s.opened {
-		limited, cancel := context.WithTimeout(ctx, lookWait)
-		err := store.Start(limited)
-		isAway := limited.Err() != nil || errors.Is(err, history.ErrDown)
-		cancel()
-		switch {
-		case err != nil && !isAway:
-			return fmt.Errorf("%s: %w", store.Key, err)
-		case err != nil:
-			log.Warn("a store does not answer; the start goes on without it", "store", store.Key, "err", err)
-		}
+		checks.Go(func() error {
+			err := store.Start(ctx)
+			if err != nil && ctx.Err() == nil && !errors.Is(err, history.ErrDown) {
+				return fmt.Errorf("%s: %w", store.Key, err)
+			}
+			if err != nil {
+				log.Warn("a store does not answer; the start goes on without it", "store", store.Key, "err", err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return checks.Wait()
 }
 
 func (s *stores) close() {

@@ -16,19 +16,19 @@ import (
 	"poold/internal/testkit"
 )
 
-// sizeLimits is the limit on each sum of the project. A limit falls with the sum, and rises only
-// for a new feature.
+// sizeLimits is the limit on each sum of the project. A limit falls with the sum, to one percent above it, and rises
+// only for a new feature.
 // Functions, files and packages have no limits.
 var sizeLimits = []struct {
 	what, counts string
 	limit        int
 }{
-	{"daemon", "Go lines of the packages in poold, without Lua", 22000},
-	{"lua", "lines of scripts", 786},
+	{"daemon", "Go lines of the packages in poold, without Lua", 21950},
+	{"lua", "lines of scripts", 790},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
 	{"tests", "Go lines of _test.go files", 29200},
-	{"words", "words of Markdown", 23500},
+	{"words", "words of Markdown", 23750},
 }
 
 // The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.
@@ -82,7 +82,7 @@ func sizesBelow(root string) (sums, packages map[string]int, err error) {
 			return err
 		}
 		if entry.IsDir() {
-			if slices.Contains([]string{".git", "node_modules", "testdata"}, entry.Name()) {
+			if len(entry.Name()) > 1 && entry.Name()[0] == '.' || slices.Contains([]string{"node_modules", "testdata"}, entry.Name()) {
 				return filepath.SkipDir
 			}
 			return nil

@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -67,10 +66,10 @@ func (s *Server) showPage(c *Context) error {
 	}
 	query := page.ReadQuery(c.QueryParams())
 	if c.QueryParams().Has("csv") {
-		if table := s.askAPI(c, http.MethodGet, usagePath(query), "text/csv", nil); table.Code == http.StatusOK {
+		if table := s.askAPI(c, http.MethodGet, usagePath(query), "text/csv", nil); table.code == http.StatusOK {
 			c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="poold-spend-by-`+query.Get("by")+
 				`.csv"`)
-			return c.Blob(http.StatusOK, table.Header().Get(echo.HeaderContentType), table.Body.Bytes())
+			return c.Blob(http.StatusOK, table.header.Get(echo.HeaderContentType), table.Bytes())
 		}
 	}
 	return s.writePage(c, query, "")
@@ -95,8 +94,8 @@ func (s *Server) act(c *Context) error {
 		}
 	}
 	done := s.askAPI(c, action.Method, action.Path(query.Get("of")), echo.MIMEApplicationJSON, terms)
-	if done.Code >= http.StatusBadRequest {
-		return s.writePage(c, query.With("act", "", "of", ""), action.Label+": "+problemOf(done))
+	if done.code >= http.StatusBadRequest {
+		return s.writePage(c, query.With("act", "", "of", ""), action.Label+": "+done.problem())
 	}
 	return c.Redirect(http.StatusSeeOther, query.With("act", "", "of", "", "done", query.Get("act")).String())
 }
@@ -109,8 +108,8 @@ func (s *Server) writePage(c *Context, query page.Query, problem string) error {
 	}
 	load := func(path string, into any) {
 		answer := s.askAPI(c, http.MethodGet, path, echo.MIMEApplicationJSON, nil)
-		if err := json.Unmarshal(answer.Body.Bytes(), into); err != nil || answer.Code != http.StatusOK {
-			view.Problem = strings.TrimPrefix(view.Problem+"; "+problemOf(answer), "; ")
+		if err := json.Unmarshal(answer.Bytes(), into); err != nil || answer.code != http.StatusOK {
+			view.Problem = strings.TrimPrefix(view.Problem+"; "+answer.problem(), "; ")
 		}
 	}
 	switch query.Get("tab") {
@@ -147,8 +146,7 @@ func usagePath(q page.Query) string {
 }
 
 // askAPI sends a request to a route of the API, with the headers of the browser's request.
-func (s *Server) askAPI(c *Context, method, path, accept string, body map[string]string,
-) *httptest.ResponseRecorder {
+func (s *Server) askAPI(c *Context, method, path, accept string, body map[string]string) *apiAnswer {
 	inner := c.Request().Clone(c.Ctx())
 	inner.Method, inner.RequestURI, inner.TransferEncoding = method, path, nil
 	inner.URL, _ = url.Parse(path) // cannot fail: all values are escaped
@@ -161,15 +159,25 @@ func (s *Server) askAPI(c *Context, method, path, accept string, body map[string
 		text, _ := json.Marshal(body) // texts can always be encoded
 		inner.Body, inner.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	}
-	answer := httptest.NewRecorder()
+	answer := &apiAnswer{header: http.Header{}, code: http.StatusOK}
 	s.handler.ServeHTTP(answer, inner)
 	return answer
 }
 
-// problemOf returns the text of a problem document.
-func problemOf(answer *httptest.ResponseRecorder) string {
+// apiAnswer records an answer of the API.
+type apiAnswer struct {
+	bytes.Buffer
+	header http.Header
+	code   int
+}
+
+func (a *apiAnswer) Header() http.Header  { return a.header }
+func (a *apiAnswer) WriteHeader(code int) { a.code = code }
+
+// problem returns the text of a problem document.
+func (a *apiAnswer) problem() string {
 	var p Problem
-	_ = json.Unmarshal(answer.Body.Bytes(), &p) // without a document the text is empty
+	_ = json.Unmarshal(a.Bytes(), &p) // without a document the text is empty
 	return strings.Join(append([]string{p.Title, p.Detail}, p.Problems...), ": ")
 }
 

@@ -47,7 +47,7 @@ var pause = newScript("pause", `
 local was = redis.call('HEXISTS', KEYS[1], 'next')
 if ARGV[2] == '' then
   redis.call('HDEL', KEYS[1], 'paused', 'resumes')
-  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  for _, field in ipairs(redis.call('HGETALL', KEYS[1])) do -- a value is no such name
     if string.sub(field, 1, 6) == 'avoid:' then redis.call('HDEL', KEYS[1], field) end
   end
   if was == 1 then redis.call('HSET', KEYS[1], 'next', now) end

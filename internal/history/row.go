@@ -2,6 +2,7 @@ package history
 
 import (
 	"encoding/json"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -198,7 +199,7 @@ func (o *Order) Row() Row {
 	if o.Status != StatusPolling && !o.Costs() {
 		o.Price = 0
 	}
-	clean(&o.Target, &o.Owner, &o.Sitekey, &o.Pageurl, &o.Provider, &o.Task, &o.Code, &o.Choice)
+	clean(o)
 	r := Row{Kind: KindOrder, ID: o.ID, At: o.EndedAt.Time, Target: o.Target, Owner: o.Owner, Sitekey: o.Sitekey,
 		Task: o.Task, Status: o.Status}
 	r.Text, _ = json.Marshal(o) // of texts, numbers and times: no error is possible
@@ -218,7 +219,7 @@ func (o *Order) Row() Row {
 
 // Row returns the row of a hand-out.
 func (h *Handout) Row() Row {
-	clean(&h.Key, &h.Target, &h.Image)
+	clean(h)
 	r := Row{Kind: KindHandout, ID: h.ID, At: h.At.Time, Target: h.Target, Key: h.Key}
 	r.Text, _ = json.Marshal(h)
 	f := Figures{string(h.Action): 1}
@@ -240,9 +241,12 @@ func Clean(text string) string {
 	return text
 }
 
-func clean(texts ...*string) {
-	for _, text := range texts {
-		*text = Clean(*text)
+// clean cleans all texts of a record.
+func clean(record any) {
+	for _, at := range reflect.ValueOf(record).Elem().Fields() {
+		if at.Kind() == reflect.String {
+			at.SetString(Clean(at.String()))
+		}
 	}
 }
 

@@ -11,7 +11,7 @@
 //
 // # Adding a service or a type
 //
-// A service that speaks one of the two protocols needs only its addresses in targets/providers.go, its
+// A service that speaks a known protocol needs only its addresses in targets/providers.go, its
 // name in targets/set.go, and what differs at it in profiles.go and captcha.Kinds. A new type of CAPTCHA
 // is a row in captcha.Kinds. A new protocol needs
 //

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
 // This file contains the parsers that the protocols share. A reply may have any content.
@@ -125,4 +126,30 @@ func amountAnswer(raw json.RawMessage) (answer, error) {
 		return answer{}, unexpectedReply
 	}
 	return answer{number: n}, nil
+}
+
+// noNumber is the answer to threadsinfo if a proper reply has no number, which must not count toward an outage.
+var noNumber = answer{number: -1}
+
+// refused returns the answer to a call that the service refused. A repeated report counts as a success.
+func (q query) refused(code string) (answer, error) {
+	switch {
+	case q.action == report && strings.HasPrefix(code, wire.CodeDuplicate):
+		return answer{}, nil
+	case !isNotReady(code):
+		return answer{code: code}, nil
+	case q.action == poll:
+		return answer{notReady: true}, nil
+	case q.action == report:
+		return answer{code: wire.CodeNotReady}, nil
+	case q.action == threads:
+		return noNumber, nil
+	}
+	return answer{}, unexpectedReply
+}
+
+// isNotReady reports whether a code means that the task is not ready. It accepts the protocol's
+// misspelling CAPCHA and the correct spelling.
+func isNotReady(word string) bool {
+	return word == wire.CodeNotReady || word == "CAPTCHA_NOT_READY"
 }

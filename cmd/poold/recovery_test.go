@@ -187,7 +187,7 @@ func TestKillDuringAnOrder(t *testing.T) {
 			w := newWorld(t, quick(), with)
 			living := w.start(t)
 			door.setReplicas(living)
-			w.atRest(t, living, 30*time.Second)
+			w.atRest(t, living, 90*time.Second)
 			// Only one order runs at a time, so that the kill interrupts only the tested step.
 			dying := w.start(t, crashAt(step.point, 1))
 			door.setReplicas(dying, living)
@@ -195,10 +195,10 @@ func TestKillDuringAnOrder(t *testing.T) {
 			if code != http.StatusOK {
 				t.Fatal(code, err)
 			}
-			dying.waitForDeath(20 * time.Second)
-			testkit.Within(t, 20*time.Second, "the other replica to show the take",
+			dying.waitForDeath(60 * time.Second)
+			testkit.Within(t, 60*time.Second, "the other replica to show the take",
 				func() bool { return living.target("login").Hits == 1 })
-			s := w.atRest(t, living, 40*time.Second)
+			s := w.atRest(t, living, 90*time.Second)
 			bought := living.balance()
 			books := ledger(t, w.provider)
 			testkit.Equal(t, "orders that are lost", int(s.Lost), step.lost)
@@ -234,12 +234,12 @@ func TestRedisComesBackWithItsFile(t *testing.T) {
 	solves.Median, solves.Min, solves.Max = 5*time.Second, 5*time.Second, 5*time.Second
 	w := newWorld(t, solves, terms{depth: depth, redis: "redis://" + address, timeout: "60s"})
 	p := w.start(t)
-	testkit.Within(t, 30*time.Second, "orders in flight", func() bool { return p.target("login").Bought == depth })
+	testkit.Within(t, 90*time.Second, "orders in flight", func() bool { return p.target("login").Bought == depth })
 	kill()
-	testkit.Within(t, 30*time.Second, "the service to solve them",
+	testkit.Within(t, 90*time.Second, "the service to solve them",
 		func() bool { return ledger(t, w.provider).Totals.Collected == depth })
 	startRedis()
-	s := w.atRest(t, p, 30*time.Second)
+	s := w.atRest(t, p, 90*time.Second)
 	testkit.Equal(t, "submitted, lost and ready", fmt.Sprint(ledger(t, w.provider).Totals.Submitted, s.Lost, s.Fresh), "3 0 3")
 	testkit.AtLeast(t, "tokens", w.drain(t, p, map[string]bool{}), depth)
 }

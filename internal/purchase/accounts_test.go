@@ -315,6 +315,15 @@ func TestAnAccountFault(t *testing.T) {
 		time.Sleep(10 * second)
 		testkit.Equal(t, "state after a token", two.Providers(t.Context())[0].State.Kind, provider.StateOK)
 	})
+	bubble(t, "no token comes, and the usual time is near the timeout", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.poll, f.limit = notReady, 40*second
+		r, s := w.replica("r1", f.entry()), spec()
+		s.Usual = 20 * second
+		r.mustBuy(s)
+		time.Sleep(37 * second)
+		testkit.Equal(t, "brake before the timeout", w.brake("main.main-key"), "hangs")
+	})
 	bubble(t, "disproved by a balance", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", f.entry())

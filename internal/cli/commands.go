@@ -121,10 +121,10 @@ func historyCommands() []request {
 			example: "history order 73105422", path: "/order/%s", shown: all,
 		},
 		{
-			use: "usage", short: "show the spend by owner, target or key",
+			use: "usage", short: "show the spend by owner, target, provider or key",
 			example: "history usage --by owner --csv", path: "/usage", shown: listed("lines", sumColumns...),
 			flags: []field{
-				{name: "by", help: "`what` each line sums up: owner, target or key (default owner)"},
+				{name: "by", help: "`what` each line sums up: owner, target, provider or key (default owner)"},
 				paged[0], paged[1],
 				{name: "per", help: "day: print one line for each day"},
 			},
@@ -151,7 +151,7 @@ var (
 		"placed_at", "ended_at", "elapsed_ms", "polls", "ended_by", "state", "price",
 	}
 	sumColumns = []string{
-		"date", "type", "target", "owner", "key", "orders", "solved", "discarded", "failed", "refused", "lost", "handed_out",
+		"date", "type", "target", "owner", "provider", "key", "orders", "solved", "discarded", "failed", "refused", "lost", "handed_out",
 		"returned", "missed", "accepted", "rejected", "bought", "spent", "unpriced",
 	}
 )

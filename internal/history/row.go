@@ -137,7 +137,7 @@ const (
 type Sum struct {
 	Day   string // 2006-01-02
 	Scope Scope
-	Name  string // of the type, target or key
+	Name  string // of the type, target, provider or key
 	Owner string // of a target, when its orders were placed
 	Figures
 }
@@ -147,12 +147,13 @@ type Scope string
 
 // The scopes of figures.
 const (
-	ScopeType   Scope = "type"
-	ScopeTarget Scope = "target"
-	ScopeKey    Scope = "key"
+	ScopeType     Scope = "type"
+	ScopeTarget   Scope = "target"
+	ScopeProvider Scope = "provider"
+	ScopeKey      Scope = "key"
 )
 
-// Figures are counts by name. Types and targets have the outcomes of orders, elapsed_ms (from submit to end, of
+// Figures are counts by name. Types, targets and providers have the outcomes of orders, elapsed_ms (from submit to end, of
 // solved and discarded orders), spent (known prices, in billionths of the currency) and unpriced (orders of unknown
 // price). Keys have the actions, spent and unpriced.
 type Figures map[string]int64
@@ -213,7 +214,8 @@ func (o *Order) Row() Row {
 	}
 	f.pay(o.Price)
 	day := r.At.UTC().Format(time.DateOnly)
-	r.Sums = []Sum{{day, ScopeType, string(o.Type), "", f}, {day, ScopeTarget, o.Target, o.Owner, f}}
+	r.Sums = []Sum{{day, ScopeType, string(o.Type), "", f}, {day, ScopeTarget, o.Target, o.Owner, f},
+		{day, ScopeProvider, o.Provider, "", f}}
 	return r
 }
 

@@ -213,7 +213,7 @@ func TestRowsOfOrders(t *testing.T) {
 			o.Polls != 2 {
 			t.Errorf("%s: %+v is %s, want %s", c.kind, o, got, c.want)
 		}
-		if c.kind != pool.Opened && (o.ElapsedMS != 8000 || !o.EndedAt.Equal(at) || !row.At.Equal(at) || len(row.Sums) != 2) {
+		if c.kind != pool.Opened && (o.ElapsedMS != 8000 || !o.EndedAt.Equal(at) || !row.At.Equal(at) || len(row.Sums) != 3) {
 			t.Errorf("%s: %+v, %+v", c.kind, o, row)
 		}
 	}

@@ -204,19 +204,21 @@ type Active struct {
 
 // UsageBy is the response of GET /history/usage and GET /history/day.
 type UsageBy[Line any] struct {
-	By    string `json:"by"`    // owner | target | key | day
+	By    string `json:"by"`    // owner | target | provider | key | day
 	First string `json:"first"` // first day; UTC, 2006-01-02
 	Last  string `json:"last"`
 	Lines []Line `json:"lines"` // sorted; never null
 }
 
-// UsageLine contains figures of orders: of an owner, of a target while it had this owner, or of a type on one day.
+// UsageLine contains figures of orders: of an owner, of a target while it had this owner, of a provider, or of a
+// type on one day.
 type UsageLine struct {
-	Date           string        `json:"date"`   // "" = all days together
-	Type           string        `json:"type"`   // "" = all types
-	Target         string        `json:"target"` // "" = all targets
-	Owner          string        `json:"owner"`  // "" = all owners
-	Orders         int64         `json:"orders"` // sum of the five outcomes below
+	Date           string        `json:"date"`     // "" = all days together
+	Type           string        `json:"type"`     // "" = all types
+	Target         string        `json:"target"`   // "" = all targets
+	Owner          string        `json:"owner"`    // "" = all owners
+	Provider       string        `json:"provider"` // "" = all providers
+	Orders         int64         `json:"orders"`   // sum of the five outcomes below
 	Solved         int64         `json:"solved"`
 	Discarded      int64         `json:"discarded"`
 	Failed         int64         `json:"failed"`

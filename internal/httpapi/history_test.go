@@ -313,10 +313,10 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 	_, rows = d.csvRows(t, "/history/day/2026-01-02")
 	if len(rows) != 4 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
 		!reflect.DeepEqual(rows[1:], [][]string{
-			{"2026-01-02", "recaptcha_v2", "", "", "2", "2", "0", "0", "0", "0", "36500", "0.00598", "0"},
-			{"2026-01-02", "", "checkout", "'+1", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0"},
-			{"2026-01-02", "", "checkout", "Quality, \"Assurance\"\nBerlin", "1", "1", "0", "0", "0", "0", "18250", "0.00299",
-				"0"},
+			{"2026-01-02", "recaptcha_v2", "", "", "", "2", "2", "0", "0", "0", "0", "36500", "0.00598", "0"},
+			{"2026-01-02", "", "checkout", "'+1", "", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0"},
+			{"2026-01-02", "", "checkout", "Quality, \"Assurance\"\nBerlin", "", "1", "1", "0", "0", "0", "0", "18250",
+				"0.00299", "0"},
 		}) {
 		t.Errorf("%q", rows)
 	}

@@ -21,14 +21,16 @@ type usageOf struct {
 	name  string // of a target or key; "" = all of the owner
 	kind  string // type of the captchas; "" = all
 	owner string
+	from  string // provider; "" = all
 }
 
-// historyUsage is GET /history/usage: the figures of some UTC days, of orders by owner or by target, or of tokens by
-// key.
+// historyUsage is GET /history/usage: the figures of some UTC days, of orders by owner, target or provider, or of
+// tokens by key.
 func (s *Server) historyUsage(c *Context) error {
 	var from, to time.Time
 	by, per := byOwner, "" // per = day: one line per day
-	err := c.ReadQuery(oneOf("by", "must be owner, target or key: ?by=owner", &by, byOwner, byTarget, byKey),
+	err := c.ReadQuery(oneOf("by", "must be owner, target, provider or key: ?by=owner", &by, byOwner, byTarget, byProvider,
+		byKey),
 		oneOf("per", "must be day or absent: ?by=owner&per=day", &per, "day"), moment("from", &from), moment("to", &to))
 	if err == nil {
 		err = checkRange(from, to)
@@ -41,11 +43,14 @@ func (s *Server) historyUsage(c *Context) error {
 	}
 	set := c.Access.Set.History
 	scope, keep, source := history.ScopeTarget, set.Keep, "history (history.keep)"
+	if (by == byKey || by == byProvider) && c.Caller.Targets != nil {
+		return NewProblem(CodeForbidden,
+			"the figures by "+by+" cover all targets, and this key is limited to some; use by=target")
+	}
+	if by == byProvider {
+		scope = history.ScopeProvider
+	}
 	if by == byKey {
-		if c.Caller.Targets != nil {
-			return NewProblem(CodeForbidden,
-				"the figures by key cover all targets, and this key is limited to some; use by=target")
-		}
 		if !s.Audit {
 			return errNoAudit
 		}
@@ -60,8 +65,11 @@ func (s *Server) historyUsage(c *Context) error {
 		if per == "" {
 			of.date = ""
 		}
-		if by == byOwner {
+		switch by {
+		case byOwner:
 			of.name = ""
+		case byProvider:
+			of.name, of.from = "", of.name
 		}
 		return of, sum.Scope == scope && c.Sees(sum.Name)
 	}
@@ -102,7 +110,7 @@ func respondUsage[Line any](
 	}
 	for _, of := range slices.SortedFunc(maps.Keys(sums), func(a, b usageOf) int {
 		return cmp.Or(strings.Compare(a.date, b.date), strings.Compare(a.name, b.name), strings.Compare(a.kind, b.kind),
-			strings.Compare(a.owner, b.owner))
+			strings.Compare(a.owner, b.owner), strings.Compare(a.from, b.from))
 	}) {
 		answer.Lines = append(answer.Lines, line(of, sums[of]))
 	}
@@ -118,7 +126,7 @@ func keyUsage(of usageOf, f history.Figures) KeyUsageLine {
 
 func targetUsage(of usageOf, f history.Figures) UsageLine {
 	return UsageLine{
-		Date: of.date, Type: of.kind, Target: of.name, Owner: of.owner,
+		Date: of.date, Type: of.kind, Target: of.name, Owner: of.owner, Provider: of.from,
 		Orders: f.Orders(), Solved: f["solved"], Discarded: f["discarded"], Failed: f["failed"], Refused: f["refused"],
 		Lost: f["lost"], TotalElapsedMS: f["elapsed_ms"], Spent: f.Spent(), Unpriced: f["unpriced"],
 	}
@@ -159,9 +167,10 @@ func checkRange(from, to time.Time) error {
 // These are the values of the parameter `by` of GET /history/usage. They select how the figures are
 // summed.
 const (
-	byOwner  = "owner"
-	byTarget = "target"
-	byKey    = "key"
+	byOwner    = "owner"
+	byTarget   = "target"
+	byProvider = "provider"
+	byKey      = "key"
 )
 
 // usageDays returns the first and the last UTC day of a query, by default the last defaultUsage days.

@@ -70,13 +70,15 @@ func TestUsageAddsOrdersByOwnerOrTarget(t *testing.T) {
 		{keyAll, "usage?by=target&from=2026-01-01T23:59:59Z&to=2026-01-02T00:00:01Z"},
 		{keyAll, "usage?by=target&from=2026-01-01&to=2026-01-02&per=day"},
 		{keyAll, "usage?by=target&from=2025-12-31&to=2026-01-01"},
+		{keyAll, "usage?by=provider&from=2026-01-01&to=2026-01-03"},
+		{keyStaging, "usage?by=provider"},
 		// A limited key sees the figures of its targets in the configuration file.
 		{keyStaging, "usage?by=owner&from=2025-12-20&to=2026-01-03"},
 		{keyStaging, "usage?by=target&from=2025-12-20&to=2026-01-03"},
 	})
 	_, rows := d.csvRows(t, "/history/usage?by=target&from=2025-12-30&to=2025-12-31&per=day", bearer(keyAll))
 	if len(rows) != 2 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
-		!slices.Equal(rows[1], []string{"2025-12-30", "", "staging-gone", "b@example.com", "1", "1", "0", "0", "0", "0",
+		!slices.Equal(rows[1], []string{"2025-12-30", "", "staging-gone", "b@example.com", "", "1", "1", "0", "0", "0", "0",
 			"18250", "0.00299", "0"}) {
 		t.Errorf("%q", rows)
 	}

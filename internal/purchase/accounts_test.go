@@ -301,7 +301,7 @@ func TestAnAccountFault(t *testing.T) {
 		one.mustBuy(s)
 		time.Sleep(19 * second)
 		testkit.Equal(t, "within four times the usual time", w.brake("main.main-key"), "")
-		time.Sleep(11 * second) // the pauses between polls are random
+		time.Sleep(11 * second)                            // the pauses between polls are random
 		testkit.NoError(t, one.Probe(t.Context(), "main")) // a balance proves nothing, but the next order goes there
 		time.Sleep(1500 * time.Millisecond)
 		two.mustBuy(s)

@@ -225,6 +225,8 @@ func (s *Store) sumNames(sum *history.Sum) item {
 		return item{"captcha_type": sum.Name}
 	case history.ScopeTarget:
 		return item{"target": sum.Name, "project": sum.Owner}
+	case history.ScopeProvider:
+		return item{"provider": sum.Name}
 	}
 	day, _ := time.Parse(time.DateOnly, sum.Day)
 	return item{"key": sum.Name, "ttl": day.AddDate(0, 0, 1).Add(s.keep[history.KindHandout]).Unix()}

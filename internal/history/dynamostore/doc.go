@@ -10,6 +10,7 @@
 //	STATS#{date}                TARGET#{target}#{owner}     day, target and owner: its figures
 //	ACTIVE#{order}              TASK                        order in flight, for ten minutes
 //	KEY#{key}                   {timestamp}#{handout}       hand-out of a key
+//	STATS#{date}                PROVIDER#{provider}         day and provider: its figures
 //	STATS#{date}                KEY#{key}                   day and key: the key's figures
 //
 // A timestamp is the time at which an order ended, or the submit of an order in flight. It is in UTC and in

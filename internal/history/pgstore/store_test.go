@@ -105,7 +105,7 @@ func testExpiredRows(t *testing.T, server *postgrestest.Server) {
 	s, _ := openStore(t, address, postgrestest.Patience, now.Sub(limit), now.Sub(limit)+5*day)
 	testkit.NoError(t, s.forget(t.Context()))
 	if got := server.SQL(t, address, `select kind, count(*) from captcha_history group by kind
-			union all select scope, count(distinct day) from captcha_days group by scope order by 1`); got != "handout|7\nkey|7\norder|2\ntarget|2\ntype|2" {
+			union all select scope, count(distinct day) from captcha_days group by scope order by 1`); got != "handout|7\nkey|7\norder|2\nprovider|2\ntarget|2\ntype|2" {
 		t.Errorf("left are %s", got)
 	}
 	testkit.Equal(t, "rows of the largest batch",
@@ -149,7 +149,7 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 	close(stop)
 	senders.Wait()
 	const sums = `select (select count(*) from captcha_history), scope, sum(n) from captcha_days group by scope order by 2`
-	testkit.Equal(t, "sums", server.SQL(t, address, sums), "1000|key|500\n1000|target|500\n1000|type|500")
+	testkit.Equal(t, "sums", server.SQL(t, address, sums), "1000|key|500\n1000|provider|500\n1000|target|500\n1000|type|500")
 }
 
 // While the server is away, each call fails with a history.ErrDown that gives the reason, without a part of the address.

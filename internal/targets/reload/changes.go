@@ -30,7 +30,7 @@ func changesBetween(old, set *targets.Set) string {
 		case now[key] == nil:
 			how = "targets removed"
 		}
-		if how == "targets changed" {
+		if len(before[key]) == 1 && len(now[key]) == 1 {
 			name += fieldsChanged(before[key][0], now[key][0])
 		}
 		names[how] = append(names[how], name)
@@ -48,18 +48,32 @@ func changesBetween(old, set *targets.Set) string {
 	return strings.Join(parts, "; ")
 }
 
-// fieldsChanged names the keys of a target that differ, with their values before and after, in brackets; secrets are
+// fieldsChanged names the keys of a section that differ, with their values before and after, in brackets; secrets are
 // redacted.
-func fieldsChanged(old, target any) string {
-	keys, before, now := differing(old, target)
+func fieldsChanged(old, present any) string {
+	keys, before, now := differing(old, present)
 	var parts []string
 	for _, key := range keys {
-		parts = append(parts, fmt.Sprintf("%s %v → %v", key, before[key][0], now[key][0]))
+		if isPlain(before[key]) && isPlain(now[key]) {
+			key = strings.TrimSpace(fmt.Sprintf("%s %v → %v", key, before[key][0], now[key][0]))
+		}
+		if key != "" {
+			parts = append(parts, key)
+		}
 	}
 	if len(parts) == 0 {
 		return "" // another provider withholds it
 	}
 	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// isPlain reports whether a key has one value, which a line of text can show.
+func isPlain(values []any) bool {
+	if len(values) != 1 {
+		return false
+	}
+	kind := reflect.ValueOf(values[0]).Kind()
+	return kind <= reflect.Complex128 || kind == reflect.String
 }
 
 // differing returns the keys whose values differ between two sections of one type, sorted, and the values of all keys.
@@ -89,6 +103,10 @@ func keysOf(path string, v reflect.Value, into map[string][]any) {
 			if key, options, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); key+options != "" {
 				keysOf(strings.Trim(path+"."+key, "."), v.Field(i), into)
 			}
+		}
+	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Struct:
+		for name, item := range v.Seq2() {
+			keysOf(path+"."+name.String(), item, into)
 		}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct && t.Elem().Field(0).Name == "Name":
 		for _, item := range v.Seq2() {

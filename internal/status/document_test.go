@@ -117,7 +117,8 @@ func TestDocument(t *testing.T) {
 		time.Since(asOf).Abs() > time.Minute {
 		t.Errorf("as_of: %s, %v", document.AsOf, err)
 	}
-	document.AsOf = stamp(day) // the text before the first call of JSON
+	document.AsOf, document.at = stamp(day), day // the text before the first call of JSON
+	document.announceTargets()
 	got := bytes.TrimSuffix(document.JSON(), []byte("\n"))
 	golden(t, "document.json", got)
 	var read Document

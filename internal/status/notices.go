@@ -225,9 +225,13 @@ func (d *Document) announceTargets() {
 	}
 	for _, u := range d.Budgets {
 		if key, is := strings.CutPrefix(u.Scope, pool.ScopeKey); is && u.Used >= u.Limit {
-			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+
-				"): the key gets no tokens until the "+
-				strings.TrimPrefix(u.Window, "money_")+" ends; raise it in the file, or wait")
+			year, month, day := d.at.UTC().Date()
+			opens := time.Date(year, month, day+1, 0, 0, 0, 0, time.UTC)
+			if u.Window == "money_month" {
+				opens = time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
+			}
+			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens; "+
+				pool.RoomAgain(opens)+"; raise it in the file, or wait")
 		}
 	}
 	if more := len(first) - mostLines; more > 0 {

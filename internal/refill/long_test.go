@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"poold/internal/captcha"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/refill"
@@ -111,8 +112,8 @@ func TestBrakes(t *testing.T) {
 			t.Errorf("%d orders in 10 minutes, want one in 5 s", n)
 		}
 		testkit.Equal(t, "state", w.state(login),
-			"starved ERROR failed: the last orders failed, so one is tried each 5s; check the sitekey, and the provider "+
-				"(with another provider, `providers_policy: best` tries it)")
+			"starved ERROR failed: the last orders failed, so one is tried each 5s; check the sitekey, and the provider"+
+				"; a spare provider gets orders only with `providers_policy: best`")
 		login.Depth++
 		for _, r := range replicas {
 			r.Apply(file(login)) // nothing is solved yet
@@ -123,6 +124,18 @@ func TestBrakes(t *testing.T) {
 		time.Sleep(10 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
 		testkit.AtLeast(t, "logged after it", logged(), 1)
+	})
+	bubble(t, "orders avoid a provider: that is logged, unless the order of the file decides", func(t *testing.T, w *world) {
+		login, fixed := target("login", 1), target("fixed", 1)
+		fixed.ProvidersPolicy = targets.ProvidersOrdered
+		r := w.start(1, file(login, fixed))[0]
+		for _, id := range []captcha.ID{login.ID, fixed.ID} {
+			w.db.HSet(context.Background(), "{p}:brake:"+string(id), "avoid:main", time.Now().Add(time.Minute).UnixMilli())
+			r.Changed(id)
+		}
+		time.Sleep(second)
+		testkit.Equal(t, "logged", r.log.Count("level=WARN", "avoid a provider"), 1)
+		testkit.Equal(t, "logged about login", r.log.Count("level=WARN", "avoid a provider", "target=login"), 1)
 	})
 	bubble(t, "there is no provider", func(t *testing.T, w *world) {
 		login := target("login", 3)

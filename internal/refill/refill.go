@@ -336,7 +336,7 @@ func (d *decision) run(ctx context.Context) {
 		c, err = d.m.pool.Decide(ctx, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
 		if err == nil {
 			d.spec.Avoid = c.Brake.Avoid
-			err = d.place(ctx, c.Waiting-c.Fresh-c.Orders, d.spec, 0)
+			err = d.place(ctx, c.Waiting-c.Orders, d.spec, 0) // place knows the tokens
 		}
 	default:
 		err = d.ofTarget(ctx)

@@ -69,7 +69,7 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	}
 	b := c.Brake
 	ordered := t.ProvidersPolicy == targets.ProvidersOrdered
-	hint := map[bool]string{true: " (with another provider, `providers_policy: best` tries it)"}[ordered]
+	hint := map[bool]string{true: "; a spare provider gets orders only with `providers_policy: best`"}[ordered]
 	s.Failing = s.Failing || b.Brakes()
 	switch {
 	case t.Halted() != "":

@@ -43,7 +43,11 @@ func (d *daemon) openEvents() {
 		text := "Redis serves again, after " + away.Round(time.Second).String() + ". The fault since " + since + " UTC: " +
 			reason + "."
 		state := time.Now().UTC().Truncate(20 * time.Second).Format(time.TimeOnly) // all replicas notice it within seconds
-		d.noteChange("redis", events.Event{Kind: events.RedisUp, Text: text, State: state})
+		wait := time.Duration(0)
+		if time.Since(d.replica.Started) < away+2*time.Second {
+			wait = 5 * time.Second // this replica started meanwhile: another one may know the beginning
+		}
+		time.AfterFunc(wait, func() { d.noteChange("redis", events.Event{Kind: events.RedisUp, Text: text, State: state}) })
 	}
 }
 

@@ -166,7 +166,7 @@ func (d *daemon) noteRefused(target, reason string, is bool) {
 		Lasts: events.Kept}
 	if !is {
 		e.Kind, e.State, e.Text = events.TargetOK, "accepted",
-			cmp.Or(reason, "The service takes orders of target "+target+" again.")
+			cmp.Or(reason, "Orders of target "+target+" are solved again.")
 	}
 	d.noteChange("refused", e)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -19,54 +20,46 @@ import (
 // maxCompatibleBody limits the body of a call to the compatible endpoints, in bytes.
 const maxCompatibleBody = 1 << 20
 
-// call is a call of a protocol, with the replies of its protocol.
-type call struct {
-	wire.Call
+// mostIDs is the maximum number of tasks that one call of res.php can poll.
+const mostIDs = 50
 
-	accepted func(number string) wire.Reply
-	solved   func(*compat.Result) wire.Reply
-	reported wire.Reply
-	balance  func(left float64) wire.Reply
-	text     func(string) wire.Reply
-	fail     func(*compat.Cause) wire.Reply
-}
+// noCost is the price of each token for the clients of the protocols.
+const noCost = "0"
 
-// serveClient returns the handler of a protocol. It reads a call, authenticates the caller, executes the call and writes
+// serveClient handles a call of a protocol. It reads the call, authenticates the caller, executes the call and writes
 // the reply.
-func (s *Server) serveClient(read func(wire.Request) call) Handler {
-	return func(c *Context) error {
-		r := c.Request()
-		body, release, err := s.strangers.Read(c, maxCompatibleBody)
-		defer release()
-		if err != nil {
-			return err
-		}
-		asked := read(wire.Request{
-			Method: r.Method, Path: strings.TrimSuffix(r.URL.Path, "/"), ContentType: r.Header.Get("Content-Type"),
-			RawQuery: r.URL.RawQuery, Body: body,
-		})
-		if asked.Form.CORS && len(c.Access.Callers) > 0 {
-			// Any web page may read the reply, because browsers add no credentials to this call: the page
-			// must already know a key.
-			c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
-		}
-		reply, err := s.execute(c, &asked)
-		switch {
-		case err != nil && (c.Response().Committed || errors.Is(err, ErrHungUp) || c.Ctx().Err() != nil):
-			return ErrHungUp
-		case err != nil:
-			cause := s.causeOf(c, err)
-			s.logRefusal(c, cause)
-			reply = asked.fail(cause)
-		case c.Response().Committed:
-			return nil
-		}
-		return c.Blob(http.StatusOK, reply.Type, reply.Body)
+func (s *Server) serveClient(c *Context) error {
+	r := c.Request()
+	body, release, err := s.strangers.Read(c, maxCompatibleBody)
+	defer release()
+	if err != nil {
+		return err
 	}
+	asked := wire.Read(wire.Request{
+		Method: r.Method, Path: strings.TrimSuffix(r.URL.Path, "/"), ContentType: r.Header.Get("Content-Type"),
+		RawQuery: r.URL.RawQuery, Body: body,
+	})
+	if asked.CORS && len(c.Access.Callers) > 0 {
+		// Any web page may read the reply, because browsers add no credentials to this call: the page
+		// must already know a key.
+		c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
+	}
+	reply, err := s.execute(c, &asked)
+	switch {
+	case err != nil && (c.Response().Committed || errors.Is(err, ErrHungUp) || c.Ctx().Err() != nil):
+		return ErrHungUp
+	case err != nil:
+		cause := s.causeOf(c, err)
+		s.logRefusal(c, cause)
+		reply = asked.Failed(cause.Code, cause.Why)
+	case c.Response().Committed:
+		return nil
+	}
+	return c.Blob(http.StatusOK, reply.Type, reply.Body)
 }
 
 // execute authenticates the caller and executes a call. It returns the reply, or has sent the token of a solved task.
-func (s *Server) execute(c *Context, asked *call) (reply wire.Reply, err error) {
+func (s *Server) execute(c *Context, asked *wire.Call) (reply wire.Reply, err error) {
 	if err := s.authenticate(c, asked.Key, asked.Bad); err != nil {
 		return reply, err
 	}
@@ -75,20 +68,23 @@ func (s *Server) execute(c *Context, asked *call) (reply wire.Reply, err error) 
 		return reply, unreadable(asked.Bad)
 	case asked.Action == wire.Submit:
 		number, err := s.submit(c, asked.Order)
-		return asked.accepted(number), err
+		return asked.Accepted(number), err
 	case asked.Action == wire.Poll && asked.Many:
 		return s.pollMany(c, asked)
 	case asked.Action == wire.Poll:
 		got, err := s.poll(c, asked.IDs[0])
 		if err == nil {
-			err = s.sendSolved(c, &got, asked.solved(&got))
+			err = s.sendSolved(c, &got, asked.Solved(wire.Solution{
+				Type: got.Type, Token: got.Token.Value, Extra: got.Token.Extra.Members(), Cost: noCost, Made: got.Made,
+				Born: got.Token.Born,
+			}))
 		}
 		return reply, err
 	case asked.Action == wire.Report:
-		return asked.reported, s.report(c, asked.IDs[0], asked.Good)
+		return asked.Reported(), s.report(c, asked.IDs[0], asked.Good)
 	case asked.Action == wire.Balance:
 		left, err := s.balance(c)
-		return asked.balance(left), err
+		return asked.Balance(left), err
 	case asked.Action == wire.Threads:
 		return wire.JSON(threads(s.Status.Build(c.Ctx()))), nil
 	case asked.Action == wire.Other && asked.Word == "":
@@ -148,6 +144,34 @@ func (s *Server) submit(c *Context, o wire.Order) (number string, err error) {
 func (s *Server) poll(c *Context, id string) (compat.Result, error) {
 	return s.Tasks.Poll(c.Ctx(), id, c.Caller.StableName,
 		func(t compat.Task) (compat.Terms, error) { return s.pollTerms(c, t) })
+}
+
+// pollMany polls several tasks for one call. The reply has one value or code per id, in the order
+// of the ids.
+func (s *Server) pollMany(c *Context, asked *wire.Call) (reply wire.Reply, err error) {
+	if len(asked.IDs) > mostIDs {
+		return reply, unsupported("more than " + strconv.Itoa(mostIDs) + " ids in one call")
+	}
+	values := make([]string, len(asked.IDs))
+	var found []compat.Result
+	for i, id := range asked.IDs {
+		got, err := s.poll(c, id)
+		if err != nil {
+			values[i] = s.causeOf(c, err).Code
+			continue
+		}
+		values[i] = got.Token.Value
+		found = append(found, got)
+	}
+	reply = asked.Bare(strings.Join(values, "|"))
+	if len(found) == 0 {
+		return reply, nil
+	}
+	last := len(found) - 1
+	for i := range found[:last] {
+		s.Arrived(c, handout(c, &found[i]))
+	}
+	return reply, s.sendSolved(c, &found[last], reply)
 }
 
 func (s *Server) report(c *Context, id string, good bool) error {

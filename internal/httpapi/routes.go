@@ -41,7 +41,6 @@ var (
 )
 
 func (s *Server) routes() []route {
-	inPHP, createTask := s.serveClient(readInPHP), s.serveClient(readCreateTask)
 	profile := serve(http.DefaultServeMux) // package net/http/pprof adds the profiles
 	table := []route{
 		{methods: either, path: "/pool/:target/token", scope: targets.ScopeToken, handle: s.take},
@@ -77,8 +76,8 @@ func (s *Server) routes() []route {
 		{methods: reading, path: "/history/key/:name", scope: targets.ScopeAdmin, handle: s.historyKey},
 		// These routes have no scope, because a client sends its key as a parameter; the handlers
 		// check the key.
-		{methods: either, path: "/in.php", handle: inPHP, body: true},
-		{methods: either, path: "/res.php", handle: inPHP, body: true},
+		{methods: either, path: "/in.php", handle: s.serveClient, body: true},
+		{methods: either, path: "/res.php", handle: s.serveClient, body: true},
 		// Callbacks have a secret instead of a key, and may have any Host, because solving services know no host name.
 		{methods: either, path: "/callback/:provider/:order/:secret", handle: s.callback, open: true, body: true},
 		{methods: reading, path: "/debug/pprof/", scope: targets.ScopeAdmin, handle: profile, whole: true},
@@ -87,7 +86,7 @@ func (s *Server) routes() []route {
 		{methods: reading, path: "/readyz", handle: s.ready, open: true},
 	}
 	for _, path := range wire.CreateTaskPaths() { // in this protocol the key is a parameter, too
-		table = append(table, route{methods: posting, path: path, handle: createTask, body: true})
+		table = append(table, route{methods: posting, path: path, handle: s.serveClient, body: true})
 	}
 	return table
 }

@@ -27,11 +27,3 @@ type Options struct {
 	UserAgent string        // user agent in a solution whose order has none; "" = none
 	Keep      time.Duration // how long a task is known after its due time
 }
-
-// userAgent returns the user agent for the solution of a task, or "" if Options has none.
-func (o *Options) userAgent(t Task) string {
-	if o.UserAgent != "" && t.Identity.UserAgent != "" {
-		return t.Identity.UserAgent
-	}
-	return o.UserAgent
-}

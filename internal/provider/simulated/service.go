@@ -41,7 +41,7 @@ func (s *Service) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Answer executes one call of a protocol, and returns the status and the content of the response.
 func (s *Service) Answer(r *http.Request) (status int, reply wire.Reply) {
-	inPHP := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"
+	inPHP := wire.IsInPHPPath(r.URL.Path)
 	switch {
 	case !inPHP && !wire.IsCreateTaskPath(r.URL.Path):
 		return http.StatusNotFound, reply
@@ -49,22 +49,13 @@ func (s *Service) Answer(r *http.Request) (status int, reply wire.Reply) {
 		return http.StatusMethodNotAllowed, reply
 	}
 	body, err := io.ReadAll(r.Body)
-	sent := wire.Request{
+	c := wire.Read(wire.Request{
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
-	}
-	read, at := wire.ReadCreateTask, time.Now()
-	if inPHP {
-		read = wire.ReadInPHP
-	}
-	c := read(sent)
+	})
 	if err != nil {
 		c.Bad = wire.CodeBadParams
 	}
-	t, code := s.execute(c, inPHP, at)
-	if inPHP {
-		return http.StatusOK, s.inPHPReply(c, t, code, at)
-	}
-	return http.StatusOK, wire.JSON(s.createTaskReply(c, t, code))
+	return http.StatusOK, s.execute(&c, time.Now())
 }
 
 // keyError returns the error code for an invalid key, and "" for a valid key.

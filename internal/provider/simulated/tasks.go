@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -19,16 +20,11 @@ type Task struct {
 	Polls, Collected int    // numbers of polls and of polls that got the token
 	Reported         string // good | bad; "" = no report yet
 
-	inPHP bool   // bought through the protocol in_php
-	lot   uint64 // seed of all random numbers of this task
+	lot uint64 // seed of all random numbers of this task
 }
 
-// sell accepts an order and returns its task. If the order is refused, sell returns an error code;
-// bad is the code for a wrong key or an invalid parameter.
-func (s *Service) sell(identity captcha.Identity, inPHP bool, bad string, at time.Time) (_ Task, code string) {
-	if bad != "" {
-		return Task{}, bad
-	}
+// sell accepts an order and returns its task, or an error code if no thread is free.
+func (s *Service) sell(identity captcha.Identity, at time.Time) (_ Task, code string) {
 	id := identity.ID()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +36,7 @@ func (s *Service) sell(identity captcha.Identity, inPHP bool, bad string, at tim
 		return Task{}, wire.CodeNoSlot
 	}
 	s.last++
-	t := &Task{Number: s.last, Identity: identity, ID: id, inPHP: inPHP, At: at, lot: s.lots.Uint64()}
+	t := &Task{Number: s.last, Identity: identity, ID: id, At: at, lot: s.lots.Uint64()}
 	lot := randomOf(t.lot)
 	lead := max(s.opts.Min, time.Duration(float64(s.opts.Median)*math.Exp(s.opts.Sigma*lot.NormFloat64())))
 	if s.opts.Max > 0 {
@@ -59,6 +55,14 @@ func (s *Service) workingLocked(at time.Time) (n int) {
 		}
 	}
 	return n
+}
+
+// threads returns the response to threadsinfo.
+func (s *Service) threads(at time.Time) wire.ThreadsAnswer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	threads, working := cmp.Or(s.opts.Threads, manyThreads), s.workingLocked(at)
+	return wire.ThreadsAnswer{Status: 1, Threads: threads, Working: working, Free: max(0, threads-working)}
 }
 
 // findLocked returns the task with a number, or nil.

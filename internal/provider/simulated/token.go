@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -8,10 +9,19 @@ import (
 	"strings"
 
 	"poold/internal/captcha"
+	"poold/internal/provider/wire"
 )
 
 // tokenMark is at the start of every token, so that no token looks real.
 const tokenMark = "SIMULATED"
+
+// Solution returns the solution of a task.
+func (s *Service) Solution(t Task) wire.Solution {
+	return wire.Solution{
+		Type: t.Identity.Type, Token: s.Token(t), Cost: price, Made: t.At, Born: t.Due,
+		Extra: map[string]string{"userAgent": cmp.Or(t.Identity.UserAgent, s.opts.UserAgent)},
+	}
+}
 
 // Token computes the text of a task's solution. The same task always gives the same
 // text, so the service need not store the text.
@@ -33,27 +43,16 @@ func (t *Task) markedText() string {
 	return (text + strings.Repeat(t.ID.Hash(), tokenBytes))[:tokenBytes]
 }
 
-// namedValues returns the solution of a GeeTest as named values, or nil for other types. One of the
-// values is the marked text. In the protocol in_php, the names for version 3 have the prefix
-// "geetest_".
+// namedValues returns the solution of a GeeTest as named values. One of the values is the marked text.
 func (t *Task) namedValues() map[string]string {
-	prefix := ""
-	if t.inPHP {
-		prefix = "geetest_"
+	mark := t.markedText()
+	if t.Identity.Type == captcha.GeeTest {
+		return map[string]string{"challenge": t.Identity.Challenge + "k7", "validate": mark, "seccode": mark + "|jordan"}
 	}
-	switch t.Identity.Type {
-	case captcha.GeeTest:
-		mark := t.markedText()
-		return map[string]string{
-			prefix + "challenge": t.Identity.Challenge + "k7", prefix + "validate": mark, prefix + "seccode": mark + "|jordan",
-		}
-	case captcha.GeeTestV4:
-		return map[string]string{
-			"captcha_id": t.Identity.CaptchaID, "lot_number": strconv.FormatUint(t.lot, 16), "pass_token": t.markedText(),
-			"gen_time": strconv.FormatInt(t.Due.Unix(), 10), "captcha_output": "b3V0cHV0+/==",
-		}
+	return map[string]string{
+		"captcha_id": t.Identity.CaptchaID, "lot_number": strconv.FormatUint(t.lot, 16), "pass_token": mark,
+		"gen_time": strconv.FormatInt(t.Due.Unix(), 10), "captcha_output": "b3V0cHV0+/==",
 	}
-	return nil
 }
 
 // randomOf returns the random numbers for a seed.

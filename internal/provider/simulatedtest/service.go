@@ -143,23 +143,16 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 	sent := wire.Request{
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
 	}
-	q := &query{Call: Call{Action: Other}, refuse: func(code string) wire.Reply { return wire.Form{}.Fail(code, "") }}
-	var order wire.Order
-	switch inPHP := r.URL.Path == "/in.php" || r.URL.Path == "/res.php"; {
-	case inPHP && (r.Method == http.MethodPost || r.Method == http.MethodGet):
-		c := wire.ReadInPHP(sent)
-		q.refuse = func(code string) wire.Reply { return c.Form.Fail(code, "") }
-		if order = c.Order; c.Action == Submit || c.Bad == "" {
-			q.Action, q.Task = c.Action, strings.Join(c.IDs, ",")
-		}
-		q.pingback = order.Pingback
-	case wire.IsCreateTaskPath(r.URL.Path) && r.Method == http.MethodPost:
-		c := wire.ReadCreateTask(sent)
-		q.refuse = func(code string) wire.Reply { return wire.JSON(wire.CreateTaskError(code, code)) }
-		q.Action, q.Task, order = c.Action, c.IDs[0], c.Order
+	c, inPHP := wire.Read(sent), wire.IsInPHPPath(r.URL.Path)
+	q := &query{Call: Call{Action: Other}, refuse: func(code string) wire.Reply { return c.Failed(code, code) }}
+	if c.Action == Submit || inPHP && c.Bad == "" || wire.IsCreateTaskPath(r.URL.Path) {
+		q.Action, q.Task = c.Action, strings.Join(c.IDs, ",")
 	}
 	if q.Action == Submit {
-		q.Identity = order.Identity
+		q.Identity = c.Order.Identity
+	}
+	if inPHP {
+		q.pingback = c.Order.Pingback
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

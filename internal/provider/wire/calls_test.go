@@ -29,10 +29,10 @@ func TestCalls(t *testing.T) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		c := ReadCreateTask(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(line)})
+		c := Read(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(line)})
 		switch line[0] {
 		case '?':
-			c = ReadInPHP(Request{Method: http.MethodGet, Path: "/in.php", RawQuery: line[1:]})
+			c = Read(Request{Method: http.MethodGet, Path: "/in.php", RawQuery: line[1:]})
 		case '"':
 			c = Call{Order: readTask(t, line)}
 		}

@@ -16,7 +16,7 @@ func TestLargePictures(t *testing.T) {
 	large := base64.StdEncoding.EncodeToString(append([]byte("GIF89a"), make([]byte, captcha.MostPicture-5)...))
 	form := url.Values{"method": {"base64"}, "body": {large}}
 	r := Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}
-	testkit.Equal(t, "in.php", ReadInPHP(r).Order.Bad, CodeTooBig)
+	testkit.Equal(t, "in.php", Read(r).Order.Bad, CodeTooBig)
 	testkit.Equal(t, "createTask", readTask(t, `"type":"ImageToTextTask","body":"`+large+`"`).Bad, CodeTooBig)
 }
 
@@ -30,5 +30,5 @@ func readTask(t *testing.T, fields string) Order {
 			task += `"` + name + `":"` + value + `",`
 		}
 	}
-	return ReadCreateTask(Request{Path: "/createTask", Body: []byte(`{"clientKey":"k","task":{` + task + fields + `}}`)}).Order
+	return Read(Request{Path: "/createTask", Body: []byte(`{"clientKey":"k","task":{` + task + fields + `}}`)}).Order
 }

@@ -61,10 +61,9 @@ func IsCreateTaskPath(path string) bool {
 	return known
 }
 
-// ReadCreateTask parses a call of the protocol create_task. The body of the call is a JSON object. ReadCreateTask
-// ignores the Content-Type. For a malformed call, it sets Bad and returns the parts that it could
-// parse.
-func ReadCreateTask(r Request) Call {
+// readCreateTask parses a call of the protocol create_task. The body of the call is a JSON object, whatever the
+// Content-Type says.
+func readCreateTask(r Request) Call {
 	c := createTaskPaths[r.Path]
 	var body createTaskRequest
 	var members map[string]json.RawMessage
@@ -271,44 +270,4 @@ func isNoRequest(name string, value json.RawMessage) bool {
 	}
 	// CapMonster's clients send this default value for a Turnstile.
 	return name == "cloudflareTaskType" && string(value) == `"token"`
-}
-
-// CreateTaskAnswer is the body of every response of the protocol create_task, and of its callbacks.
-type CreateTaskAnswer struct {
-	ErrorID          int      `json:"errorId"`
-	ErrorCode        string   `json:"errorCode,omitempty"`
-	ErrorDescription string   `json:"errorDescription,omitempty"`
-	TaskID           any      `json:"taskId,omitempty"` // a number or a text
-	Status           string   `json:"status,omitempty"`
-	Solution         any      `json:"solution,omitempty"` // the result of the function Solved
-	Cost             string   `json:"cost,omitempty"`
-	IP               string   `json:"ip,omitempty"`
-	CreateTime       int64    `json:"createTime,omitempty"` // in Unix seconds
-	EndTime          int64    `json:"endTime,omitempty"`
-	SolveCount       int      `json:"solveCount,omitempty"`
-	Balance          *float64 `json:"balance,omitempty"`
-}
-
-// Solved returns the object `solution` of a solved task, with the extra members. The solution
-// consists of either the text or the named values.
-func Solved(t captcha.Type, text string, values, extra map[string]string) any {
-	if member := captcha.Of(t).Solution; member != "" {
-		values = map[string]string{member: text}
-	}
-	for name, value := range extra {
-		if values[name] == "" && value != "" {
-			values[name] = value
-		}
-	}
-	return values
-}
-
-// CreateTaskError returns the response with an error code of a protocol. For CodeNotReady it
-// returns a status instead of an error. The argument why is an explanation for people.
-func CreateTaskError(code, why string) CreateTaskAnswer {
-	if code == CodeNotReady {
-		return CreateTaskAnswer{Status: "processing"}
-	}
-	code = CreateTaskCode(code)
-	return CreateTaskAnswer{ErrorID: ErrorID(code), ErrorCode: code, ErrorDescription: why}
 }

@@ -45,17 +45,15 @@ func FuzzInPHP(f *testing.F) {
 		if submits {
 			r.Path = "/in.php"
 		}
-		c := ReadInPHP(r)
+		c := Read(r)
 		switch {
 		case submits != (c.Action == Submit), (c.Action == Poll || c.Action == Report) && len(c.IDs) == 0:
 			t.Errorf("%+v", c)
 		case submits:
 			checkOrder(t, c.Order)
 		}
-		for _, form := range []Form{{}, {JSON: true}} {
-			if reply := form.Fail(CodeBadParams, query); form.JSON != json.Valid(reply.Body) {
-				t.Errorf("%q", reply.Body)
-			}
+		if reply := c.Failed(CodeBadParams, query); c.JSON != json.Valid(reply.Body) {
+			t.Errorf("%q", reply.Body)
 		}
 	})
 }
@@ -72,7 +70,7 @@ func FuzzCreateTask(f *testing.F) {
 		f.Add("/getTaskResult", []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
-		c := ReadCreateTask(Request{Method: http.MethodPost, Path: path, Body: body})
+		c := Read(Request{Method: http.MethodPost, Path: path, Body: body})
 		if c.Action == Submit {
 			checkOrder(t, c.Order)
 		}

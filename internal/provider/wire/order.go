@@ -26,8 +26,9 @@ type Request struct {
 	Body                                []byte
 }
 
-// Call is a parsed call of a protocol.
+// Call is a parsed call of a protocol. Its methods make the responses of the protocol.
 type Call struct {
+	InPHP  bool // the protocol is in_php, else create_task
 	Key    string
 	Action Action
 	Word   string   // for res.php: the value of the parameter `action`
@@ -38,8 +39,21 @@ type Call struct {
 	Priced bool   // for a Poll: the action is get2, whose response includes the price
 	Good   bool   // for a Report: the site accepted the token
 	Order  Order  // for a Submit: the order
-	Form   Form   // of the response, for in.php and res.php
+	JSON   bool   // for in_php: the client wants a response in JSON
+	CORS   bool   // for in_php: any web page may read the response
 	Bad    string // the error code for a malformed call of any action; "" = the call is well-formed
+}
+
+// IsInPHPPath reports whether a path belongs to the protocol in_php.
+func IsInPHPPath(path string) bool { return path == "/in.php" || path == "/res.php" }
+
+// Read parses a call of the protocol to which the path belongs. For a malformed call, Read sets Bad and returns the
+// parts that it could parse.
+func Read(r Request) Call {
+	if IsInPHPPath(r.Path) {
+		return readInPHP(r)
+	}
+	return readCreateTask(r)
 }
 
 // Order is the content of a submission.

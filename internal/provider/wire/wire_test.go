@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/testkit"
@@ -36,7 +37,7 @@ func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 		"multipart": {Method: http.MethodPost, ContentType: `multipart/form-data; boundary=b`, Body: []byte(multi)},
 	} {
 		r.Path = "/in.php"
-		c := ReadInPHP(r)
+		c := Read(r)
 		if c.Key != "k" || c.Order.Bad != "" || c.Order.Identity != want || c.Order.Undone != nil {
 			t.Errorf("%s: %+v", name, c)
 		}
@@ -47,7 +48,7 @@ func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 		`{"clientKey":"k","softId":54,"task":{"type":"RecaptchaV3TaskProxyless","isEnterprise":true,"websiteURL":"` + page +
 			`","websiteKey":"key","action":"login","pageAction":"login","minScore":0.3,"nocache":true}}`,
 	} {
-		c := ReadCreateTask(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)})
+		c := Read(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(body)})
 		if c.Key != "k" || c.Order.Bad != "" || c.Order.Identity != want || c.Order.Undone != nil {
 			t.Errorf("%s: %+v", body, c)
 		}
@@ -67,7 +68,7 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		post(form, "", sound), post(form, sound, ""), post(object, "", "{"+plain+"}"),
 		post("multipart/form-data; boundary=b", "key=k&method=post", file+"--b--\r\n"),
 	} {
-		if c := ReadInPHP(r); c.Key != "k" || c.Order.Bad != "" {
+		if c := Read(r); c.Key != "k" || c.Order.Bad != "" {
 			t.Fatalf("%+v", c)
 		}
 	}
@@ -85,7 +86,7 @@ func TestMalformedCallsAreBad(t *testing.T) {
 		"two files":           post("multipart/form-data; boundary=b", "key=k&method=post", file+file+"--b--\r\n"),
 		"the other protocol":  post(object, "key=k", `{"clientKey":"k","task":{"type":"TurnstileTask"}}`),
 	} {
-		if c := ReadInPHP(r); c.Key != "k" || c.Bad+c.Order.Bad == "" {
+		if c := Read(r); c.Key != "k" || c.Bad+c.Order.Bad == "" {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
@@ -105,26 +106,37 @@ func TestATaskNumberIsPositiveDigits(t *testing.T) {
 }
 
 func TestAnswersHaveTheirShape(t *testing.T) {
-	plain, object := Form{}, Form{JSON: true}
+	plain, object, task := &Call{InPHP: true}, &Call{InPHP: true, JSON: true}, &Call{Action: Poll}
+	priced, texts := &Call{InPHP: true, Priced: true}, &Call{Text: true, Action: Poll, IDs: []string{"12"}}
+	born := time.Unix(9, 0)
+	solved := func(of captcha.Type, token string, extra map[string]string) Solution {
+		return Solution{Type: of, Token: token, Extra: extra, Cost: "0", Made: born.Add(time.Millisecond), Born: born}
+	}
+	const geetest = `{"challenge":"c","validate":"v","seccode":"s"}`
+	const ready, times = `{"errorId":0,"status":"ready","solution":`, `,"cost":"0","createTime":10,"endTime":9,"solveCount":1}`
 	for _, row := range []struct {
 		got  Reply
 		want string
 	}{
-		{plain.Accept("12"), "OK|12"}, {object.Accept("12"), `{"status":1,"request":"12"}`},
-		{plain.Fail(CodeNotReady, ""), CodeNotReady},
-		{object.Fail(CodeNotReady, "w"), `{"status":0,"request":"CAPCHA_NOT_READY","error_text":"w"}`},
-		{plain.Bare("7"), "7"}, {object.Bare("7"), `{"status":1,"request":"7"}`},
-		{JSON(CreateTaskError(CodeNotReady, "w")), `{"errorId":0,"status":"processing"}`},
-		{JSON(CreateTaskError(CodeNoSlot, "w")), `{"errorId":2,"errorCode":"ERROR_NO_SLOT_AVAILABLE","errorDescription":"w"}`},
-		{JSON(CreateTaskAnswer{Solution: Solved(captcha.Turnstile, "t", nil,
-			map[string]string{"userAgent": "a", "token": "no", "respKey": "r"})}),
-			`{"errorId":0,"solution":{"respKey":"r","token":"t","userAgent":"a"}}`},
-		{JSON(CreateTaskAnswer{Solution: Solved(captcha.HCaptcha, "t", nil, nil)}),
-			`{"errorId":0,"solution":{"gRecaptchaResponse":"t"}}`},
-		{JSON(CreateTaskAnswer{Solution: Solved(captcha.Image, "t", nil, nil)}), `{"errorId":0,"solution":{"text":"t"}}`},
-		{JSON(CreateTaskAnswer{Solution: Solved(captcha.GeeTest, "", map[string]string{"validate": "v"},
-			map[string]string{"userAgent": "a"})}), `{"errorId":0,"solution":{"userAgent":"a","validate":"v"}}`},
-		{JSON(CreateTaskAnswer{Balance: new(float64)}), `{"errorId":0,"balance":0}`},
+		{plain.Accepted("12"), "OK|12"}, {object.Accepted("12"), `{"status":1,"request":"12"}`},
+		{task.Accepted("12"), `{"errorId":0,"taskId":12}`},
+		{plain.Failed(CodeNotReady, ""), CodeNotReady},
+		{object.Failed(CodeNotReady, "w"), `{"status":0,"request":"CAPCHA_NOT_READY","error_text":"w"}`},
+		{task.Failed(CodeNotReady, "w"), `{"errorId":0,"status":"processing"}`},
+		{texts.Failed(CodeNotReady, "w"), `{"errorId":0,"taskId":"12","status":"processing"}`},
+		{task.Failed(CodeNoSlot, "w"), `{"errorId":2,"errorCode":"ERROR_NO_SLOT_AVAILABLE","errorDescription":"w"}`},
+		{plain.Balance(7), "7"}, {object.Balance(7), `{"status":1,"request":"7"}`}, {task.Balance(0), `{"errorId":0,"balance":0}`},
+		{plain.Reported(), "OK_REPORT_RECORDED"}, {task.Reported(), `{"errorId":0,"status":"success"}`},
+		{priced.Solved(solved(captcha.Turnstile, "t", nil)), "OK|t|0"},
+		{object.Solved(solved(captcha.Turnstile, "t", map[string]string{"userAgent": "a", "respKey": "r"})),
+			`{"request":"t","respKey":"r","status":1,"user_agent":"a","useragent":"a"}`},
+		{object.Solved(solved(captcha.GeeTest, geetest, nil)),
+			`{"request":{"geetest_challenge":"c","geetest_seccode":"s","geetest_validate":"v"},"status":1}`},
+		{task.Solved(solved(captcha.Turnstile, "t", map[string]string{"userAgent": "a", "token": "no", "respKey": "r"})),
+			ready + `{"respKey":"r","token":"t","userAgent":"a"}` + times},
+		{task.Solved(solved(captcha.Image, "t", nil)), ready + `{"text":"t"}` + times},
+		{task.Solved(solved(captcha.GeeTest, geetest, map[string]string{"userAgent": "a"})),
+			ready + `{"challenge":"c","seccode":"s","userAgent":"a","validate":"v"}` + times},
 	} {
 		testkit.Equal(t, "a reply", string(row.got.Body), row.want)
 	}
@@ -175,10 +187,10 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 			for _, service := range []string{"captchaai", "2captcha", "generic"} {
 				form, err := InPHPForm(id, bytes, service)
 				testkit.NoError(t, err)
-				inPHP := ReadInPHP(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
+				inPHP := Read(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
 				fields, err := CreateTaskBody(id, bytes, "https://hook.example/", service)
 				testkit.NoError(t, err)
-				tasks := ReadCreateTask(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}).Order
+				tasks := Read(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}).Order
 				for protocol, o := range map[string]Order{"in_php": inPHP, "create_task": tasks} {
 					if o.Identity != id || o.Bad != "" || o.Undone != nil || string(o.Image) != string(bytes) {
 						t.Errorf("%s, %s: %+v, want %+v", service, protocol, o, id)
@@ -218,7 +230,7 @@ func TestFieldsOfPictures(t *testing.T) {
 	testkit.NoError(t, err)
 	form.Set("minLen", "9")
 	form.Set("maxLen", "9")
-	o := ReadInPHP(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
+	o := Read(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
 	if p := o.Identity.Picture; o.Bad != "" || p.MinLength != 9 || p.MaxLength != 9 || p.SHA256 == "" {
 		t.Errorf("%s: %+v", o.Bad, p)
 	}

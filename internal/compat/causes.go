@@ -10,7 +10,7 @@ import (
 
 // Cause is the reason for an error response of the compatible endpoints.
 type Cause struct {
-	Code string // of the protocol in_php; wire.CreateTaskCode translates it
+	Code string // of the protocol in_php
 	Why  string // the explanation for people
 }
 

@@ -65,26 +65,26 @@ func (s *Service) threads(at time.Time) wire.ThreadsAnswer {
 	return wire.ThreadsAnswer{Status: 1, Threads: threads, Working: working, Free: max(0, threads-working)}
 }
 
-// findLocked returns the task with a number, or nil.
-func (s *Service) findLocked(number int64, at time.Time) *Task {
+// findLocked returns the task with an id, or an error code.
+func (s *Service) findLocked(id string, at time.Time) (_ *Task, code string) {
+	number, ok := wire.TaskNumber(id)
 	i := number - s.last + int64(len(s.tasks)) - 1
-	if i < 0 || i >= int64(len(s.tasks)) || at.Sub(s.tasks[i].Due) >= s.opts.Keep {
-		return nil
+	switch {
+	case !ok:
+		return nil, wire.CodeIDFormat
+	case i < 0 || i >= int64(len(s.tasks)) || at.Sub(s.tasks[i].Due) >= s.opts.Keep:
+		return nil, wire.CodeUnknownTask
 	}
-	return s.tasks[i]
+	return s.tasks[i], ""
 }
 
 // poll counts a poll and returns the task, or the error code of a task without a token.
 func (s *Service) poll(id string, at time.Time) (_ Task, code string) {
-	n, ok := wire.TaskNumber(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.findLocked(n, at)
-	switch {
-	case !ok:
-		return Task{}, wire.CodeIDFormat
-	case t == nil:
-		return Task{}, wire.CodeUnknownTask
+	t, code := s.findLocked(id, at)
+	if t == nil {
+		return Task{}, code
 	}
 	t.Polls++
 	switch {
@@ -100,15 +100,12 @@ func (s *Service) poll(id string, at time.Time) (_ Task, code string) {
 // report records a report about a solved task, or returns an error code. Each task
 // accepts only one report.
 func (s *Service) report(id string, good bool, at time.Time) (code string) {
-	n, ok := wire.TaskNumber(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.findLocked(n, at)
+	t, code := s.findLocked(id, at)
 	switch {
-	case !ok:
-		return wire.CodeIDFormat
 	case t == nil:
-		return wire.CodeUnknownTask
+		return code
 	case t.Failed || at.Before(t.Due):
 		return wire.CodeNotRecorded
 	case t.Reported != "":

@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"cmp"
-	"strconv"
-)
+import "strconv"
 
 // The error codes that more than one service uses.
 const (
@@ -41,23 +38,10 @@ const (
 	CodeIPBlocked    = "ERROR_IP_BLOCKED"
 )
 
-// CreateTaskCode translates an error code of the protocol in_php to the protocol create_task.
-func CreateTaskCode(code string) string {
-	switch code {
-	case CodeNoKey:
-		return CodeUnknownKey
-	case CodeBanned:
-		return CodeIPBlocked
-	case CodeTurns:
-		return CodeNoSlot
-	case CodeNoMethod:
-		return CodeNotSupported
-	case CodeIDFormat, CodeUnknownTask, CodeNotRecorded:
-		return CodeNoTask
-	case CodeUpload:
-		return CodeImageKind
-	}
-	return code
+// createTaskCodes maps those error codes of the protocol in_php that the protocol create_task names otherwise.
+var createTaskCodes = map[string]string{
+	CodeNoKey: CodeUnknownKey, CodeBanned: CodeIPBlocked, CodeTurns: CodeNoSlot, CodeNoMethod: CodeNotSupported,
+	CodeIDFormat: CodeNoTask, CodeUnknownTask: CodeNoTask, CodeNotRecorded: CodeNoTask, CodeUpload: CodeImageKind,
 }
 
 // errorIDs maps the error codes of the protocol create_task to their numbers (errorId).
@@ -67,10 +51,6 @@ var errorIDs = map[string]int{
 	CodeTaskAbsent: 22, CodeNotSupported: 23, "ERROR_RECAPTCHA_INVALID_SITEKEY": 31, CodeBadParams: 110,
 	"ERROR_BAD_PROXY": 130,
 }
-
-// ErrorID returns the number (errorId) of an error code of the protocol create_task. It returns 1 for a
-// code without a number.
-func ErrorID(code string) int { return cmp.Or(errorIDs[code], 1) }
 
 // CodeOf returns the error code for a number (errorId) of the protocol create_task, or "" for an unknown
 // number.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -102,8 +103,9 @@ func (c *Call) Failed(code, why string) Reply {
 	case code == CodeNotReady:
 		return c.task(createTaskAnswer{Status: "processing"})
 	}
-	code = CreateTaskCode(code)
-	return c.task(createTaskAnswer{ErrorID: ErrorID(code), ErrorCode: code, ErrorDescription: why})
+	code = cmp.Or(createTaskCodes[code], code)
+	id := cmp.Or(errorIDs[code], 1) // also of a code without a number
+	return c.task(createTaskAnswer{ErrorID: id, ErrorCode: code, ErrorDescription: why})
 }
 
 // Reported returns the response to a report that was recorded.

@@ -125,6 +125,8 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 		{task.Failed(CodeNotReady, "w"), `{"errorId":0,"status":"processing"}`},
 		{texts.Failed(CodeNotReady, "w"), `{"errorId":0,"taskId":"12","status":"processing"}`},
 		{task.Failed(CodeNoSlot, "w"), `{"errorId":2,"errorCode":"ERROR_NO_SLOT_AVAILABLE","errorDescription":"w"}`},
+		{task.Failed("unheard of", ""), `{"errorId":1,"errorCode":"unheard of"}`},
+		{task.Failed(CodeUnknownTask, ""), `{"errorId":16,"errorCode":"ERROR_NO_SUCH_CAPCHA_ID"}`},
 		{plain.Balance(7), "7"}, {object.Balance(7), `{"status":1,"request":"7"}`}, {task.Balance(0), `{"errorId":0,"balance":0}`},
 		{plain.Reported(), "OK_REPORT_RECORDED"}, {task.Reported(), `{"errorId":0,"status":"success"}`},
 		{priced.Solved(solved(captcha.Turnstile, "t", nil)), "OK|t|0"},
@@ -139,10 +141,6 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 			ready + `{"challenge":"c","seccode":"s","userAgent":"a","validate":"v"}` + times},
 	} {
 		testkit.Equal(t, "a reply", string(row.got.Body), row.want)
-	}
-	if ErrorID("unheard of") != 1 || ErrorID(CodeNoImage) != 3 || ErrorID(CodeTooBig) != 4 ||
-		CreateTaskCode(CodeUnknownTask) != CodeNoTask {
-		t.Error("the codes of the protocol create_task")
 	}
 }
 

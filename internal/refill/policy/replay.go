@@ -34,47 +34,33 @@ type replay struct {
 	result   Result
 }
 
-// The events of a replay. Simultaneous events happen in this order.
-const (
-	landed = iota
-	expired
-	looked
-)
-
-// step runs the next event if the event is due before the time end. Otherwise the result is false.
+// step runs the next event if the event is due before the time end. Otherwise the result is false. Of simultaneous
+// events, a landing is first, then an expiry, then a look.
 func (r *replay) step(end float64) bool {
-	at, event, i := r.nextEvent()
+	lands, expires, first := math.Inf(1), math.Inf(1), 0
+	for i := range r.orders {
+		if r.orders[i].ends < lands {
+			lands, first = r.orders[i].ends, i
+		}
+	}
+	if len(r.tokens) > 0 {
+		expires = r.tokens[0]
+	}
+	at := min(lands, expires, r.look)
 	if at >= end {
 		return false
 	}
 	r.now = at
-	switch event {
-	case landed:
-		r.completed(i)
-	case expired:
+	switch at {
+	case lands:
+		r.completed(first)
+	case expires:
 		r.tokens = r.tokens[1:]
 		r.result.Expired++
 		r.totals.Expired++
 	}
 	r.decide()
 	return true
-}
-
-// nextEvent returns the next event and its time. For the event landed, i is the index of the order.
-func (r *replay) nextEvent() (at float64, event, i int) {
-	at, event = r.look, looked
-	consider := func(t float64, kind, n int) {
-		if t < at || t == at && kind < event {
-			at, event, i = t, kind, n
-		}
-	}
-	if len(r.tokens) > 0 {
-		consider(r.tokens[0], expired, 0)
-	}
-	for n := range r.orders {
-		consider(r.orders[n].ends, landed, n)
-	}
-	return at, event, i
 }
 
 func (r *replay) at() time.Time { return r.Start.Add(time.Duration(r.now * float64(time.Second))) }

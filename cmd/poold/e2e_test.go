@@ -60,7 +60,7 @@ func TestEndToEnd(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Server(t, "--requirepass", canaryRedis)
 	service := daemontest.Provider(t, simulatedtest.Options{
-		Key: canaryProvider, Median: 250 * time.Millisecond, Sigma: 0.3, Min: 50 * time.Millisecond, Max: time.Second,
+		Key: canaryProvider, Median: 250 * time.Millisecond, Sigma: 0.3,
 		Threads: 60, FailShare: 0.03, Seed: 7, LedgerHTTP: true,
 	})
 	config := filepath.Join(t.TempDir(), "pools.yaml")

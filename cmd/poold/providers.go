@@ -25,8 +25,7 @@ type providers struct {
 // not take long.
 func newProviders(observe func(provider string) func(action, outcome string)) *providers {
 	return &providers{observe: observe, simulated: simulated.New(simulated.Options{
-		Median: 5 * time.Second, Sigma: 0.45, Min: 2 * time.Second, Max: 20 * time.Second, FailShare: 0.05, Balance: 600,
-		Keep: 5 * time.Minute,
+		Median: 5 * time.Second, Sigma: 0.45, FailShare: 0.05, Balance: 600, Keep: 5 * time.Minute,
 	})}
 }
 

@@ -45,7 +45,7 @@ type terms struct {
 // quick returns the options of a provider with short lead times and a ledger.
 func quick() simulatedtest.Options {
 	return simulatedtest.Options{
-		Median: 600 * time.Millisecond, Sigma: 0.4, Min: 200 * time.Millisecond, Max: 1500 * time.Millisecond,
+		Median: 600 * time.Millisecond, Sigma: 0.4,
 		Seed: 21, LedgerHTTP: true, Flavour: simulatedtest.TwoCaptcha,
 	}
 }
@@ -231,7 +231,7 @@ func TestRedisComesBackWithItsFile(t *testing.T) {
 	}
 	kill := startRedis()
 	solves := quick()
-	solves.Median, solves.Min, solves.Max = 5*time.Second, 5*time.Second, 5*time.Second
+	solves.Median, solves.Sigma = 5*time.Second, 0
 	w := newWorld(t, solves, terms{depth: depth, redis: "redis://" + address, timeout: "60s"})
 	p := w.start(t)
 	testkit.Within(t, 90*time.Second, "orders in flight", func() bool { return p.target("login").Bought == depth })

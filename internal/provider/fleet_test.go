@@ -69,7 +69,7 @@ func newFleet(t *testing.T, n int, api targets.Protocol, profile string, options
 	t.Helper()
 	options.Key, options.Seed = "key", 1
 	if options.Median == 0 {
-		options.Median, options.Min = 8*time.Second, 8*time.Second
+		options.Median = 8 * time.Second
 	}
 	f := &fleet{t: t, api: api, profile: profile, redis: redistest.InBubble(t), submits: map[string][]time.Time{}}
 	f.service = simulatedtest.New(options)

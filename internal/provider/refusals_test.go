@@ -216,7 +216,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := siteTarget("site-a", 8), siteTarget("site-b", 1)
 				f := newFleet(t, 1, targets.ProtocolInPHP, "2captcha",
-					simulatedtest.Options{Median: 40 * time.Second, Min: 40 * time.Second}, a)
+					simulatedtest.Options{Median: 40 * time.Second}, a)
 				defer f.close()
 				f.advance(7 * time.Second)
 				bought := f.service.Totals().Submitted

@@ -11,10 +11,10 @@ const (
 type Options struct {
 	Key string // the valid key; "" = any non-empty key is valid
 
-	// The lead time has a lognormal distribution around Median, limited to the range from Min to Max. A Sigma of 0 makes
-	// every lead time equal to the median, and a Max of 0 means no maximum.
-	Median, Min, Max time.Duration
-	Sigma            float64
+	// The lead time has a lognormal distribution around Median, from a third of it to twenty thirds, as in `poold
+	// simulate`. A Sigma of 0 makes every lead time equal to the median.
+	Median time.Duration
+	Sigma  float64
 
 	Balance   float64 // balance of every account, which no sale changes
 	Threads   int     // maximum number of tasks in flight; 0 = no limit, for which threadsinfo reports 100,000

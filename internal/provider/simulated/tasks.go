@@ -38,10 +38,8 @@ func (s *Service) sell(identity captcha.Identity, at time.Time) (_ Task, code st
 	s.last++
 	t := &Task{Number: s.last, Identity: identity, ID: id, At: at, lot: s.lots.Uint64()}
 	lot := randomOf(t.lot)
-	lead := max(s.opts.Min, time.Duration(float64(s.opts.Median)*math.Exp(s.opts.Sigma*lot.NormFloat64())))
-	if s.opts.Max > 0 {
-		lead = min(lead, s.opts.Max)
-	}
+	factor := min(max(math.Exp(s.opts.Sigma*lot.NormFloat64()), 1.0/3), 20.0/3)
+	lead := time.Duration(float64(s.opts.Median) * factor)
 	t.Due, t.Failed = at.Add(lead), lot.Float64() < s.opts.FailShare
 	s.tasks = append(s.tasks, t)
 	return *t, ""

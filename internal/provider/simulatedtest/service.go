@@ -35,27 +35,23 @@ const (
 // Options has the fields of simulated.Options and of the additions. Its JSON form configures
 // a Service in another process, without Fault.When.
 type Options struct {
-	Flavour          Flavour
-	Key              string
-	Median, Min, Max time.Duration
-	Sigma            float64
-	Balance          float64
-	Threads          int
-	FailShare        float64
-	Seed             uint64
-	UserAgent        string
+	Flavour   Flavour
+	Key       string
+	Median    time.Duration
+	Sigma     float64
+	Balance   float64
+	Threads   int
+	FailShare float64
+	Seed      uint64
+	UserAgent string
 
 	LedgerHTTP bool    // serve /ledger, without keys, proxies and token texts, and /faults
 	PingShare  float64 // share of the requested pingbacks that are sent; 0 = all
 	Faults     []Fault // the faults in force at the start; SetFaults replaces them
 }
 
-// The lead times, unless Options has others.
-const (
-	usualMedian = 18 * time.Second
-	usualMin    = 6 * time.Second
-	usualMax    = 120 * time.Second
-)
+// usualMedian is the median of the lead times, unless Options has another.
+const usualMedian = 18 * time.Second
 
 // Service is a simulated service. All its methods are safe for concurrent use.
 type Service struct {
@@ -74,12 +70,12 @@ type Service struct {
 // New returns a service. It starts no goroutine.
 func New(o Options) *Service {
 	o.Seed, o.Balance = cmp.Or(o.Seed, rand.Uint64()), cmp.Or(o.Balance, 600)
-	if o.Median == 0 && o.Sigma == 0 && o.Min == 0 && o.Max == 0 {
-		o.Median, o.Sigma, o.Min, o.Max = usualMedian, 0.45, usualMin, usualMax
+	if o.Median == 0 && o.Sigma == 0 {
+		o.Median, o.Sigma = usualMedian, 0.45
 	}
 	s := &Service{opts: o, calls: map[Action]int{}, pinged: map[int64]int{}}
 	s.core = simulated.New(simulated.Options{
-		Key: o.Key, Median: o.Median, Min: o.Min, Max: o.Max, Sigma: o.Sigma, Balance: o.Balance, Threads: o.Threads,
+		Key: o.Key, Median: o.Median, Sigma: o.Sigma, Balance: o.Balance, Threads: o.Threads,
 		FailShare: o.FailShare, Seed: o.Seed, UserAgent: o.UserAgent, Keep: 10_000 * time.Hour,
 	})
 	s.ending, s.end = context.WithCancel(context.Background())

@@ -24,7 +24,6 @@ type replay struct {
 
 	random   *rand.Rand // draws the solves
 	learned  *Learned
-	totals   Totals
 	leads    []time.Duration
 	failures int
 	now      float64
@@ -57,7 +56,6 @@ func (r *replay) step(end float64) bool {
 	case expires:
 		r.tokens = r.tokens[1:]
 		r.result.Expired++
-		r.totals.Expired++
 	}
 	r.decide()
 	return true
@@ -69,13 +67,9 @@ func (r *replay) at() time.Time { return r.Start.Add(time.Duration(r.now * float
 func (r *replay) request(at float64) {
 	r.now = at
 	r.result.Requests++
-	r.totals.Requests++
 	if len(r.tokens) > 0 {
 		r.tokens = r.tokens[1:]
 		r.result.Hits++
-		r.totals.Hits++
-	} else {
-		r.result.Misses++
 	}
 	r.decide()
 }
@@ -85,12 +79,10 @@ func (r *replay) completed(i int) {
 	r.orders = slices.Delete(r.orders, i, i+1)
 	if o.fails {
 		r.result.Failed++
-		r.totals.Failed++
 		r.failures++
 		return
 	}
 	r.result.Bought++
-	r.totals.Solved++
 	r.failures = 0
 	r.leads = append([]time.Duration{inSeconds(o.ends - o.placed)}, r.leads[:min(len(r.leads), 47)]...)
 	r.tokens = append(r.tokens, r.now+r.Params.Usable.Seconds())
@@ -101,8 +93,11 @@ func (r *replay) decide() {
 	at := r.at()
 	lead := r.learned.Lead(r.Params, at).Seconds()
 	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
+	n := &r.result
 	s := Counts{
-		Lead: inSeconds(lead), Leads: r.leads, Totals: r.totals, Failures: r.failures,
+		Lead: inSeconds(lead), Leads: r.leads, Failures: r.failures,
+		Totals: Totals{Requests: int64(n.Requests), Hits: int64(n.Hits), Solved: int64(n.Bought), Failed: int64(n.Failed),
+			Expired: int64(n.Expired)},
 		Fresh: len(r.tokens), Outliving: len(r.tokens) - dying, Orders: len(r.orders),
 		NextExpiry: -1, NextLook: -1,
 	}
@@ -136,6 +131,7 @@ func (r *replay) decide() {
 // finish returns the result of a run of this length.
 func (r *replay) finish(length float64) Result {
 	s := r.result
+	s.Misses = s.Requests - s.Hits
 	s.BoughtADay = float64(s.Bought) / length * daySeconds
 	s.HitRate = float64(s.Hits) / float64(s.Requests)
 	s.WastePerRequest = float64(s.Expired) / float64(s.Requests)

@@ -27,7 +27,6 @@
 //
 //	token.go, solve.go  hand out tokens, and solves on demand
 //	compatible.go       the protocols of the solving services: authenticate, submit, poll, report, balance, and their terms
-//	protocols.go        /in.php, /res.php, /createTask and the other paths, in terms of compatible.go
 //	refusals.go         error replies of these protocols: codes, explanations, and their log lines
 //	admin.go            the actions of operators, and the list of events
 //	probes.go           /healthz and /readyz, callbacks of the solving services, profiles

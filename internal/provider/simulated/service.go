@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -34,20 +35,13 @@ func New(opts Options) *Service {
 
 // RoundTrip answers a call of a client in the same process. It implements http.RoundTripper.
 func (s *Service) RoundTrip(r *http.Request) (*http.Response, error) {
-	status, reply := s.Answer(r)
+	reply := s.Answer(r)
 	header, body := http.Header{"Content-Type": {reply.Type}}, io.NopCloser(bytes.NewReader(reply.Body))
-	return &http.Response{StatusCode: status, Header: header, Body: body, Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: body, Request: r}, nil
 }
 
-// Answer executes one call of a protocol, and returns the status and the content of the response.
-func (s *Service) Answer(r *http.Request) (status int, reply wire.Reply) {
-	inPHP := wire.IsInPHPPath(r.URL.Path)
-	switch {
-	case !inPHP && !wire.IsCreateTaskPath(r.URL.Path):
-		return http.StatusNotFound, reply
-	case r.Method != http.MethodPost && (!inPHP || r.Method != http.MethodGet):
-		return http.StatusMethodNotAllowed, reply
-	}
+// Answer executes one call of a protocol, and returns the response.
+func (s *Service) Answer(r *http.Request) wire.Reply {
 	body, err := io.ReadAll(r.Body)
 	c := wire.Read(wire.Request{
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
@@ -55,7 +49,37 @@ func (s *Service) Answer(r *http.Request) (status int, reply wire.Reply) {
 	if err != nil {
 		c.Bad = wire.CodeBadParams
 	}
-	return http.StatusOK, s.execute(&c, time.Now())
+	return s.execute(&c, time.Now())
+}
+
+// execute executes a call and returns the response.
+func (s *Service) execute(c *wire.Call, at time.Time) wire.Reply {
+	code := cmp.Or(s.keyError(c.Key), c.Bad, c.Order.Bad)
+	var t Task
+	switch {
+	case code != "":
+	case c.Action == wire.Submit:
+		if t, code = s.sell(c.Order.Identity, at); code == "" {
+			return c.Accepted(strconv.FormatInt(t.Number, 10))
+		}
+	case c.Action == wire.Poll && !c.Many:
+		if t, code = s.poll(c.IDs[0], at); code == "" {
+			return c.Solved(s.Solution(t))
+		}
+	case c.Action == wire.Report:
+		if code = s.report(c.IDs[0], c.Good, at); code == "" {
+			return c.Reported()
+		}
+	case c.Action == wire.Balance:
+		return c.Balance(s.opts.Balance)
+	case c.Action == wire.Threads:
+		return wire.JSON(s.threads(at))
+	case c.Word == "":
+		code = wire.CodeEmptyAction
+	default:
+		code = wire.CodeBadParams
+	}
+	return c.Failed(code, "the simulated service refuses: "+code)
 }
 
 // keyError returns the error code for an invalid key, and "" for a valid key.

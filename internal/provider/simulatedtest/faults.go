@@ -111,7 +111,7 @@ func (s *Service) fault(q *query) *armedFault {
 }
 
 // failCall executes the fault that acts on a call. The argument run carries out the call.
-func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault, run func() (int, wire.Reply)) {
+func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fault *armedFault, run func() wire.Reply) {
 	if fault.Accepted {
 		run()
 	}

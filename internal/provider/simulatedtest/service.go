@@ -105,21 +105,20 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	c := s.parse(r, body)
-	run := func() (int, wire.Reply) {
-		status, reply := s.core.Answer(r)
+	run := func() wire.Reply {
+		reply := s.core.Answer(r)
 		if c.Action == Submit {
 			c.sold, _ = strconv.ParseInt(string(soldTask.Find(reply.Body)), 10, 64)
 			s.ping(c)
 		}
-		return status, reply
+		return reply
 	}
 	if f := s.fault(c); f != nil {
 		s.failCall(w, r, c, f, run)
 		return
 	}
-	status, reply := run()
+	reply := run()
 	w.Header().Set("Content-Type", reply.Type)
-	w.WriteHeader(status)
 	_, _ = w.Write(reply.Body)
 }
 

@@ -9,11 +9,6 @@ import (
 	"poold/internal/captcha"
 )
 
-// IsRecaptcha reports whether a type is one of the types of reCAPTCHA.
-func IsRecaptcha(t captcha.Type) bool {
-	return captcha.Of(t).Report == "Recaptcha"
-}
-
 // readPicture stores the bytes of the order's picture and their hash. The argument err is the error of base64.
 func (o *Order) readPicture(image []byte, err error) {
 	o.Image = image

@@ -47,7 +47,7 @@ var createTaskPaths = func() map[string]Call {
 func ReportPath(t captcha.Type, good bool) (path string, offered bool) {
 	word := captcha.Of(t).Report
 	if good {
-		return "/reportCorrect" + word, IsRecaptcha(t)
+		return "/reportCorrect" + word, word == "Recaptcha"
 	}
 	return "/reportIncorrect" + word, word != ""
 }

@@ -2,7 +2,8 @@
 // calls and error codes are defined only in this package. The names of types and fields are in the table
 // of types in package captcha.
 //
-// A client (package provider) writes orders. A service (packages simulated and httpapi) parses them.
+// A client (package provider) writes orders. A service (packages simulated and httpapi) parses them, and makes its
+// responses with the methods of Call.
 // All functions are pure. The parsers are strict: a call with a repeated field or a value of the wrong
 // kind gets an error code in Bad. Order.Undone lists the unknown fields of an order, so that a service
 // can refuse the order. The parsers accept the fields that the clients of any supported service send.

@@ -146,7 +146,7 @@ func orderOf(v url.Values) Order {
 		}
 	}
 	slices.Sort(o.Undone)
-	if IsRecaptcha(id.Type) && !slices.Contains([]string{"", "v2", "v3"}, v.Get("version")) {
+	if method == "userrecaptcha" && !slices.Contains([]string{"", "v2", "v3"}, v.Get("version")) {
 		o.refuse(CodeBadParams, "version")
 	}
 	switch {

@@ -47,13 +47,12 @@ func (s *Server) historyUsage(c *Context) error {
 		return NewProblem(CodeForbidden,
 			"the figures by "+by+" cover all targets, and this key is limited to some; use by=target")
 	}
-	if by == byProvider {
+	switch {
+	case by == byProvider:
 		scope = history.ScopeProvider
-	}
-	if by == byKey {
-		if !s.Audit {
-			return errNoAudit
-		}
+	case by == byKey && !s.Audit:
+		return errNoAudit
+	case by == byKey:
 		scope, keep, source = history.ScopeKey, set.Audit, "audit (history.audit)"
 	}
 	first, last, err := usageDays(from, to, time.Now(), keep, source)

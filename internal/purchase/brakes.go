@@ -170,7 +170,8 @@ func (b *Buyer) Probe(ctx context.Context, name string) error {
 	}
 	_, brake, _ := b.accounts.terms(a)
 	isBan := brake.Kind == pool.BrakeAccount && !isEmpty(brake) && !strings.Contains(brake.Reason, "KEY")
-	if balance := a.Balance(); balance != nil && *balance > 0 && !isBan && brake.Kind != pool.BrakeHangs {
+	proves := !isBan && brake.Kind != pool.BrakeHangs // a balance says nothing about bans and solves
+	if balance := a.Balance(); balance != nil && *balance > 0 && proves {
 		_, err := b.c.Pool.Lift(ctx, name, a.key, 0)
 		return err
 	}

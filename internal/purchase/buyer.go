@@ -262,8 +262,7 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 			Choice: how, Status: "open", Price: -1,
 		},
 		Fingerprint: e.Fingerprint, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Usual: s.Usual,
-		Timeout: a.Timeout(),
-		Called:  e.Callbacks.on(), Delay: e.Callbacks.Delay,
+		Timeout: a.Timeout(), Called: e.Callbacks.on(), Delay: e.Callbacks.Delay,
 		Fallback: cmp.Or(e.Callbacks.Fallback, min(longestFallback, a.Timeout()/2, (s.Lifetime-s.Margin)/2)),
 		Guest:    s.Guest, Budgets: s.Budgets,
 	}

@@ -172,8 +172,8 @@ func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
 }
 
 // outcomes are the ends of orders. Others have no row: nothing was submitted.
-var outcomes = map[pool.How]Outcome{
-	pool.Solved: Solved, pool.Expired: Discarded, pool.Failed: Failed, pool.Repeated: Failed, pool.Lost: Lost,
+var outcomes = map[pool.Outcome]Outcome{
+	pool.Solved: Solved, pool.Discarded: Discarded, pool.Failed: Failed, pool.Repeated: Failed, pool.Lost: Lost,
 	pool.Refused: Refused, pool.Hopeless: Refused, pool.Busy: Refused, pool.Fault: Refused,
 }
 
@@ -190,7 +190,7 @@ func RowOf(r *pool.Row) (Row, error) {
 	if r.Kind == pool.Opened {
 		return o.Row(), nil
 	}
-	o.Outcome, o.Status, o.EndedAt, o.Price = outcomes[pool.How(r.Kind)], StatusError, Time{r.At}, Money(p.Price)
+	o.Outcome, o.Status, o.EndedAt, o.Price = outcomes[pool.Outcome(r.Kind)], StatusError, Time{r.At}, Money(p.Price)
 	switch {
 	case o.Outcome == "":
 		return Row{}, fmt.Errorf("an order cannot end as %q", r.Kind)

@@ -122,16 +122,16 @@ func (w *world) place(p *purchase.Purchase) {
 }
 
 // end ends an order in Redis.
-func (w *world) end(p purchase.Purchase, how pool.How, row string) {
+func (w *world) end(p purchase.Purchase, how pool.Outcome, row string) {
 	w.t.Helper()
 	p.Task = "t" + p.Order
-	end := &pool.End{How: how, Provider: p.Provider, Task: p.Task, Value: p.Order, Lifetime: time.Minute, Row: row}
+	end := &pool.End{Outcome: how, Provider: p.Provider, Task: p.Task, Value: p.Order, Lifetime: time.Minute, Row: row}
 	_, _, err := w.pool.End(w.t.Context(), journal(&p), end)
 	testkit.NoError(w.t, err)
 }
 
 // order places and ends an order.
-func (w *world) order(i int, name string, how pool.How) {
+func (w *world) order(i int, name string, how pool.Outcome) {
 	w.t.Helper()
 	p := subject(i, name)
 	w.place(&p)
@@ -170,7 +170,7 @@ func (w *world) logged(messages ...string) {
 	}
 }
 
-var ends = []pool.How{pool.Solved, pool.Failed, pool.Refused, pool.Lost}
+var ends = []pool.Outcome{pool.Solved, pool.Failed, pool.Refused, pool.Lost}
 
 // An order is a row with what its purchase and its end say.
 func TestRowsOfOrders(t *testing.T) {
@@ -186,7 +186,7 @@ func TestRowsOfOrders(t *testing.T) {
 		want   string // outcome, code, whether it has a time of the solve, price
 	}{
 		{"solved", func(*purchase.Purchase) {}, "solved solved ERROR_ORDER true 3"},
-		{"expired", func(*purchase.Purchase) {}, "error discarded ERROR_ORDER true 3"},
+		{"discarded", func(*purchase.Purchase) {}, "error discarded ERROR_ORDER true 3"},
 		{"repeated", func(*purchase.Purchase) {}, "error failed repeated false 3"},
 		{"failed", func(*purchase.Purchase) {}, "error failed ERROR_ORDER false 0"},
 		{"failed", func(p *purchase.Purchase) { p.Code = purchase.CodeTimeout }, "error failed TIMEOUT false 3"},

@@ -256,14 +256,14 @@ func (w *watchedStock) landToken(t testing.TB, o *pool.Order, age time.Duration)
 func (w *watchedStock) landText(t testing.TB, o *pool.Order, value string, age time.Duration) {
 	t.Helper()
 	w.end(t, o, pool.End{
-		How: pool.Solved, Provider: "solver", Task: "t-" + o.Name, Value: value, Born: -age, Lifetime: 120 * time.Second,
+		Outcome: pool.Solved, Provider: "solver", Task: "t-" + o.Name, Value: value, Born: -age, Lifetime: 120 * time.Second,
 		Margin: 40 * time.Second, Lead: 18 * time.Second,
 	})
 }
 
 func (w *watchedStock) end(t testing.TB, o *pool.Order, e pool.End) {
 	t.Helper()
-	how, err := repeated(func() (pool.How, error) { how, _, err := w.End(t.Context(), o, &e); return how, err })
+	how, err := repeated(func() (pool.Outcome, error) { how, _, err := w.End(t.Context(), o, &e); return how, err })
 	// pool.Gone means that an earlier attempt has ended the order
 	if err != nil || how == pool.Other || how == pool.Repeated {
 		t.Fatalf("ending %s: %v, %v", o.Name, how, err)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"poold/internal/history"
-	"poold/internal/pool"
 	"poold/internal/strictjson"
 )
 
@@ -53,9 +52,6 @@ func (s *Server) historyOrders(c *Context) error {
 	return respondPage[history.Order](s, c, q)
 }
 
-// stateWords maps the states of orders in flight to their names in JSON.
-var stateWords = map[pool.State]string{pool.Submitting: "submitting", pool.Bought: "bought", pool.Unknown: "unknown"}
-
 // historyActive is GET /history/active: the orders in flight that may have reached the provider, the newest first.
 func (s *Server) historyActive(c *Context) error {
 	if err := c.ReadQuery(); err != nil {
@@ -67,7 +63,7 @@ func (s *Server) historyActive(c *Context) error {
 	}
 	list := HistoryPage[Active]{Records: []Active{}}
 	for i := range all {
-		a := Active{history.OrderOf(&all[i].Purchase), stateWords[all[i].State]}
+		a := Active{history.OrderOf(&all[i].Purchase), string(all[i].State)}
 		if a.ElapsedMS = all[i].Age.Milliseconds(); c.Sees(a.Target) {
 			list.Records = append(list.Records, a)
 		}

@@ -137,8 +137,8 @@ func (m *Metrics) scraper(from *status.Collector) http.Handler {
 const solved = "solved"
 
 // outcomesOf are the outcomes of orders in the metrics, by their ends.
-var outcomesOf = map[pool.How]string{
-	pool.Solved: solved, pool.Expired: solved, pool.Lost: "lost",
+var outcomesOf = map[pool.Outcome]string{
+	pool.Solved: solved, pool.Discarded: solved, pool.Lost: "lost",
 	pool.Failed: "failed", pool.Repeated: "failed", pool.Refused: "refused",
 	pool.Hopeless: "refused", pool.Busy: "busy", pool.Fault: "busy",
 }

@@ -105,7 +105,7 @@ func TestSeriesOfATarget(t *testing.T) {
 func TestOutcomesOfOrders(t *testing.T) {
 	m := NewMetrics("", "", "", func() (none listener.Counts) { return none }, func() int64 { return 0 })
 	for _, p := range []purchase.Purchase{
-		{Outcome: pool.Solved}, {Outcome: pool.Expired}, {Outcome: pool.Failed}, {Outcome: pool.Refused},
+		{Outcome: pool.Solved}, {Outcome: pool.Discarded}, {Outcome: pool.Failed}, {Outcome: pool.Refused},
 		{Outcome: pool.Repeated}, {Outcome: pool.Lost},
 		{Outcome: pool.Hopeless}, {Outcome: pool.Hopeless, Task: "7"}, {Outcome: pool.Busy}, {Outcome: pool.Fault},
 	} {

@@ -51,7 +51,7 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 		for d.stock.readStock(t, d.target("staging-login")).Waiting == 0 { // until a caller waits for the token
 			time.Sleep(time.Millisecond)
 		}
-		d.stock.end(t, ref, pool.End{How: pool.Solved, Provider: "solver", Value: tokenValue + "-" + ref.Name,
+		d.stock.end(t, ref, pool.End{Outcome: pool.Solved, Provider: "solver", Value: tokenValue + "-" + ref.Name,
 			Extra: `{"userAgent":"Mozilla/5.0 \"x\""}`, Lifetime: 120 * time.Second})
 	}()
 	fields := parseAnswer[map[string]any](t, d.ask(t, "GET", "/pool/staging-login/token?wait=9s"))

@@ -35,9 +35,9 @@ local brake = redis.call('HGETALL', KEYS[6])
 local expiry, shrinks = first and leading(first) - now - ARGV[3] or -1, young and leading(young) - horizon + 1 or -1
 local reply = {0, fresh, outliving, orders, waiting, expiry, shrinks, ends and math.max(1, ends - now) or -1, stats, brake, now}
 if look then
-  local states = ''
+  local states = {}
   for _, order in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
-    states = states .. (redis.call('HGET', '@order:' .. order, 'state') or '-')
+    states[#states + 1] = redis.call('HGET', '@order:' .. order, 'state') or ''
   end
   reply[12], reply[13] = states, stale
   return reply
@@ -207,10 +207,16 @@ func readCounts(v []any) Counts {
 	}
 	c.Brake = readBrake(fieldsOf(v[9]), c.At)
 	if len(v) > 11 { // it was a look
-		states := text(v[11])
 		c.Counters.Expired += number(v[12]) // the next decision counts them
-		c.Unknown = strings.Count(states, "u")
-		c.Bought = strings.Count(states, "b") + c.Unknown
+		for _, state := range texts(v[11]) {
+			switch State(state) {
+			case Unknown:
+				c.Unknown++
+				c.Bought++
+			case Bought:
+				c.Bought++
+			}
+		}
 	}
 	return c
 }

@@ -18,7 +18,7 @@
 //	                             belongs to a compatible task
 //	reply:CALL           string  the answer of a call: KIND|FINGERPRINT|...; see take
 //	order:ORDER          hash    the journal: id, account, owner (the replica that runs it), state (see State), placed, submit
-//	                             (a nonce), submitted, task, price, and facts (JSON); after its end `state` e for 60 s
+//	                             (a nonce), submitted, task, price, and facts (JSON); after its end `state` ended for 60 s
 //	deadlines            zset    order -> ms of its deadline
 //	owned:REPLICA        set     the orders that a replica runs
 //	replicas             zset    replica -> ms of its last beat
@@ -59,7 +59,7 @@
 //   - Redis' clock decides.
 //   - Every script may be repeated with the same arguments: a call's answer is stored with the
 //     hand-out, and every id that a script creates leaves a mark that lives longer than a message
-//     can be late (reply:CALL, state e of order:ORDER). Only a miss, a refusal or a flush may be
+//     can be late (reply:CALL, state ended of order:ORDER). Only a miss, a refusal or a flush may be
 //     counted again, or find something else, when it is repeated.
 //   - A script may refuse a step (begin, stopped), but never a fact: bought with a task, end with a token.
 //     Only the owner may say that an order brought nothing, or a callback, or anyone after its deadline.

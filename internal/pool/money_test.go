@@ -70,9 +70,9 @@ func TestOrdersNeverExceedTheMoney(t *testing.T) {
 				if n := running.Add(1); n > 50 {
 					t.Errorf("%d orders have a reservation", n)
 				}
-				end := &End{How: Lost}
+				end := &End{Outcome: Lost}
 				if i%2 == 0 {
-					end.How = Stopped
+					end.Outcome = Stopped
 					running.Add(-1)
 				} else {
 					bought.Add(1)

@@ -20,11 +20,11 @@ type State string
 // The states of an order. The journal keeps Ended for a minute, so that a late message cannot bring
 // the order back.
 const (
-	Placed     State = "p" // stored, not submitted
-	Submitting State = "s" // the submit may have left
-	Unknown    State = "u" // the submit got no answer: the order counts as bought
-	Bought     State = "b" // the task is known
-	Ended      State = "e"
+	Placed     State = "placed"     // stored, not submitted
+	Submitting State = "submitting" // the submit may have left
+	Unknown    State = "unknown"    // the submit got no answer: the order counts as bought
+	Bought     State = "bought"     // the task is known
+	Ended      State = "ended"
 )
 
 // place stores a new order, if brakes, depth, budgets and permits allow it. An identity that something
@@ -103,7 +103,7 @@ end
 for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + life, order) end
 redis.call('SADD', KEYS[3], order)
 redis.call('ZADD', '@replicas', 'NX', now, replica) -- if it counted as dead meanwhile, the order is adopted all the same
-redis.call('HSET', KEYS[1], 'id', id, 'account', account, 'owner', replica, 'state', 'p', 'placed', now,
+redis.call('HSET', KEYS[1], 'id', id, 'account', account, 'owner', replica, 'state', 'placed', 'placed', now,
   'facts', facts, 'price', price)
 if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn
 redis.call('ZREM', KEYS[10], id)
@@ -117,8 +117,8 @@ var begin = newScript("begin", `
 -- ARGV 1 replica 2 nonce of the submit
 -- Reply {1 submit, 0 do not}
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'submit')
-if o[1] ~= ARGV[1] or o[2] ~= 'p' and not (o[2] == 's' and o[3] == ARGV[2]) then return {0} end
-redis.call('HSET', KEYS[1], 'state', 's', 'submit', ARGV[2], 'submitted', now)
+if o[1] ~= ARGV[1] or o[2] ~= 'placed' and not (o[2] == 'submitting' and o[3] == ARGV[2]) then return {0} end
+redis.call('HSET', KEYS[1], 'state', 'submitting', 'submit', ARGV[2], 'submitted', now)
 return {1}
 `)
 
@@ -130,7 +130,7 @@ var bought = newScript("bought", `
 -- Reply {ok}, {gone}, or {repeated_task}: it belongs to another order
 local order, id, replica, task, task_life, row, hold = unpack(ARGV)
 local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'account', 'submitted')
-if not o[1] or o[2] == 'e' or task == '' and (o[1] ~= replica or o[2] == 'b') then return {'gone'} end
+if not o[1] or o[2] == 'ended' or task == '' and (o[1] ~= replica or o[2] == 'bought') then return {'gone'} end
 if task ~= '' then
   local other = redis.call('GET', KEYS[2])
   if other and other ~= order then return {'repeated_task'} end
@@ -138,17 +138,17 @@ if task ~= '' then
   local kind = redis.call('HGET', KEYS[5], 'kind')
   if kind and kind ~= 'polls' and kind ~= 'hangs' then prove(KEYS[5], o[3], o[4] or now) end -- an accepted submit proves the account
 end
-redis.call('HSET', KEYS[1], 'state', task == '' and 'u' or 'b', 'task', task, 'owner', replica)
+redis.call('HSET', KEYS[1], 'state', task == '' and 'unknown' or 'bought', 'task', task, 'owner', replica)
 if o[1] ~= replica then redis.call('SREM', '@owned:' .. o[1], order) end -- it was taken over meanwhile
 if task == '' then
   redis.call('SREM', '@owned:' .. replica, order)
   for i = 6, 8 do redis.call('ZADD', KEYS[i], 'XX', 'LT', now + hold, order) end
-elseif o[1] ~= replica or o[2] == 'u' then
+elseif o[1] ~= replica or o[2] == 'unknown' then
   redis.call('SADD', '@owned:' .. replica, order)
   redis.call('ZADD', '@replicas', 'NX', now, replica) -- as in place
 end
-if o[2] == 'p' or o[2] == 's' then count(id, 'bought', 1) end
-if o[2] ~= 'b' and row ~= '' then tell('ends', 'kind', 'open', 'order', order, 'row', row) end
+if o[2] == 'placed' or o[2] == 'submitting' then count(id, 'bought', 1) end
+if o[2] ~= 'bought' and row ~= '' then tell('ends', 'kind', 'open', 'order', order, 'row', row) end
 return {'ok'}
 `)
 
@@ -156,38 +156,38 @@ return {'ok'}
 //
 // Package purchase decides which end it is; the script corrects what only the journal knows, and all replicas agree on.
 // The ends: solved, failed, lost (bought); hopeless (bought if a poll said so); refused, busy, fault, stopped
-// (not bought). late becomes stopped or lost. The reply also has expired (the token came too late for its
+// (not bought). late becomes stopped or lost. The reply also has discarded (the token came too late for its
 // margin) and repeated (the service sold the text before), which were bought. Only those that cost
 // something count in the budgets: solved, repeated, lost, and costly failed ones.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:KEY
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
 --      then spend:SCOPE for each budget
--- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 how 4 born_after (ms after it was placed)
+-- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 outcome 4 born_after (ms after it was placed)
 --      5 lifetime_ms 6 margin_ms 7 provider|price|extra|text 8 row ('' = no sink) 9 reason
 --      10 answer for a waiting caller: '' or a FailedError as JSON 11 lead_ms 12 task
 --      13 costs although it failed (1, 0) 14 type ('' = no provider is compared with this one)
 --      15 number of other providers that may get the next order, then the scope of each budget in money
--- Reply {how, next identity of wants, 1: a decision is due soon}; how may be gone, or other: another replica owns the order
-local order, owner, how, born_after, lifetime, margin, token, row, reason, answer, lead, task, costly, captcha_type,
+-- Reply {outcome, next identity of wants, 1: a decision is due soon}; outcome may be gone, or other: another replica owns the order
+local order, owner, outcome, born_after, lifetime, margin, token, row, reason, answer, lead, task, costly, captcha_type,
   others = unpack(ARGV)
 local journal, deadlines, permits, inflight, tokens, tickets, key_brake, id_brake, _, _, _, text, stored, sale = unpack(KEYS)
 local o = redis.call('HMGET', journal, 'owner', 'state', 'placed', 'id', 'account', 'price')
-if not o[1] or o[2] == 'e' then return {'gone', '', 1} end
+if not o[1] or o[2] == 'ended' then return {'gone', '', 1} end
 if owner ~= '' and o[1] ~= owner then return {'other', '', 1} end
 local id, account, price = o[4], o[5], o[6]
-if how == 'late' then how = o[2] == 'p' and 'stopped' or 'lost' end
+if outcome == 'late' then outcome = o[2] == 'placed' and 'stopped' or 'lost' end
 -- 1. It leaves the journal, its permit and the orders in flight.
 for _, key in ipairs({deadlines, permits, inflight}) do redis.call('ZREM', key, order) end -- needs no memory
 redis.call('DEL', journal)
-redis.call('HSET', journal, 'state', 'e')
+redis.call('HSET', journal, 'state', 'ended')
 redis.call('PEXPIRE', journal, 60000)
 redis.call('SREM', '@owned:' .. o[1], order)
 -- 2. Counters and budgets.
-local counted = o[2] == 'b' or o[2] == 'u'
-local paid = how == 'solved' or how == 'failed' or how == 'lost' or how == 'hopeless' and counted
+local counted = o[2] == 'bought' or o[2] == 'unknown'
+local paid = outcome == 'solved' or outcome == 'failed' or outcome == 'lost' or outcome == 'hopeless' and counted
 if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: an unknown order may have been refused
-local costs = how == 'solved' or how == 'lost' or costly == '1'
+local costs = outcome == 'solved' or outcome == 'lost' or costly == '1'
 if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
   for i = 16, #ARGV do charge(ARGV[i], o[3], -micros(price)) end -- on the day of its placing
@@ -197,17 +197,17 @@ end
 local was = redis.call('HMGET', id_brake, 'kind', 'since')
 local stays = was[1] == 'hopeless' and tonumber(o[3]) <= tonumber(was[2] or 0)
 local quiet = false -- a token that comes as expected, beside others, needs no decision
-if how == 'solved' then
+if outcome == 'solved' then
   local born = math.min(now, o[3] + born_after)
   local dies, provider = born + lifetime, string.match(token, '^[^|]*')
   if not redis.call('SET', text, order, 'NX', 'PX', math.max(1, dies - now)) then
-    how, reason = 'repeated', 'provider ' .. account .. ' sold this token before'
+    outcome, reason = 'repeated', 'provider ' .. account .. ' sold this token before'
     count(id, 'failed', 1)
   else
     count(id, 'solved', 1)
     if lead ~= '0' then keep('@stats:' .. counter_id(id), 'leads', lead, 48) end
     if dies < now + margin then
-      how, reason = 'expired', 'the token came too late for its margin'
+      outcome, reason = 'discarded', 'the token came too late for its margin'
       count(id, 'expired', 1)
     else
       quiet = redis.call('EXISTS', id_brake) == 0
@@ -221,29 +221,29 @@ if how == 'solved' then
       wake(id)
     end
   end
-elseif how ~= 'stopped' then
-  count(id, how == 'hopeless' and (paid and 'failed' or 'refused') or how, 1)
+elseif outcome ~= 'stopped' then
+  count(id, outcome == 'hopeless' and (paid and 'failed' or 'refused') or outcome, 1)
 end
 if costs and tonumber(price) > 0 then count(id, 'spent', price) end
 if costs then charge('spent', now, micros(price)) end
 -- 4. The comparison of providers; hopeless says more about the identity than about the provider.
-if captcha_type ~= '' and how ~= 'hopeless' and how ~= 'busy' and how ~= 'fault' and how ~= 'stopped' then
-  local good = (how == 'solved' or how == 'expired') and 1 or 0
-  outcome(account, captcha_type, 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
+if captcha_type ~= '' and outcome ~= 'hopeless' and outcome ~= 'busy' and outcome ~= 'fault' and outcome ~= 'stopped' then
+  local good = (outcome == 'solved' or outcome == 'discarded') and 1 or 0
+  tally(account, captcha_type, 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
     ['order:leads'] = good * lead, ['order:squares'] = good * lead ^ 2})
 end
-if was[1] == 'hopeless' and not stays and string.find('failed repeated expired', how, 1, true) then
+if was[1] == 'hopeless' and not stays and string.find('failed repeated discarded', outcome, 1, true) then
   redis.call('HDEL', id_brake, 'kind', 'since', 'every', 'next')
 end
 -- 5. Brakes. The function counts towards a brake, which begins at the count 'from'. The end of a probe doubles its
 -- interval. After 15 orders, the next one of an identity waits until the brake is a minute old.
 local function brake(key, weight, from, every, most)
   local b = redis.call('HMGET', key, 'since', 'every', 'kind')
-  if b[3] and b[3] ~= how and string.find('hopeless account outage polls hangs', b[3], 1, true) then return end -- the strictest stays
+  if b[3] and b[3] ~= outcome and string.find('hopeless account outage polls hangs', b[3], 1, true) then return end -- the strictest stays
   local n, probe = redis.call('HINCRBY', key, 'count', weight), b[1] and tonumber(o[3]) > tonumber(b[1])
   local failures = redis.call('HINCRBY', key, 'failures', 1)
-  redis.call('HSET', key, 'kind', how, 'reason', reason)
-  if b[2] and b[3] == how then every = math.min(most, probe and 2 * b[2] or tonumber(b[2])) end
+  redis.call('HSET', key, 'kind', outcome, 'reason', reason)
+  if b[2] and b[3] == outcome then every = math.min(most, probe and 2 * b[2] or tonumber(b[2])) end
   if n >= from then
     local rest = key == id_brake and failures + redis.call('ZCARD', inflight) >= 15 and (b[1] or now) + 60000 or 0
     redis.call('HSET', key, 'every', every, 'next', math.max(now + every, rest))
@@ -253,7 +253,7 @@ local function brake(key, weight, from, every, most)
   if redis.call('HEXISTS', key, 'paused') == 0 then redis.call('PEXPIRE', key, 86400000) end
 end
 local spread = false -- another provider may take what this one refuses: no brake, but the orders avoid this one
-if how == 'hopeless' and others ~= '0' then
+if outcome == 'hopeless' and others ~= '0' then
   local avoid, avoided = 'avoid:' .. account, 1
   local ends = tonumber(redis.call('HGET', id_brake, avoid) or 0)
   local b = redis.call('HGETALL', id_brake)
@@ -266,25 +266,25 @@ if how == 'hopeless' and others ~= '0' then
 end
 if spread then
   if redis.call('HEXISTS', id_brake, 'paused') == 0 then redis.call('PEXPIRE', id_brake, 86400000) end
-elseif how == 'hopeless' then brake(id_brake, 8, 1, 60000, 3600000)
-elseif how == 'refused' then
+elseif outcome == 'hopeless' then brake(id_brake, 8, 1, 60000, 3600000)
+elseif outcome == 'refused' then
   brake(id_brake, 3, 8, 5000, 5000)
   brake(key_brake, 1, 20, 5000, 5000)
-elseif string.find('failed repeated lost expired', how, 1, true) then brake(id_brake, 1, 8, 5000, 5000)
-elseif how == 'busy' then brake(key_brake, 1, 1, 1000, 10000)
+elseif string.find('failed repeated lost discarded', outcome, 1, true) then brake(id_brake, 1, 8, 5000, 5000)
+elseif outcome == 'busy' then brake(key_brake, 1, 1, 1000, 10000)
 end
-if how ~= 'solved' and how ~= 'stopped' and how ~= 'busy' then
+if outcome ~= 'solved' and outcome ~= 'stopped' and outcome ~= 'busy' then
   keep('@stats:' .. counter_id(id), 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
 end
 -- 6. Callers that wait, and the row.
-if answer ~= '' and how ~= 'solved' and how ~= 'expired' and not spread then -- for callers whom no other order serves
+if answer ~= '' and outcome ~= 'solved' and outcome ~= 'discarded' and not spread then -- for callers whom no other order serves
   local callers = redis.call('ZRANGE', tickets, 0, 999)
-  local n = how == 'hopeless' and #callers or math.min(1, #callers - redis.call('LLEN', tokens) - redis.call('ZCARD', inflight))
+  local n = outcome == 'hopeless' and #callers or math.min(1, #callers - redis.call('LLEN', tokens) - redis.call('ZCARD', inflight))
   for i = 1, n do fail(id, callers[i], answer) end
 end
-if row ~= '' then tell('ends', 'kind', how, 'order', order, 'row', row) end
+if row ~= '' then tell('ends', 'kind', outcome, 'order', order, 'row', row) end
 if not quiet then soon(id) end
-return {how, turn(account), quiet and 0 or 1}
+return {outcome, turn(account), quiet and 0 or 1}
 `)
 
 // beat keeps a replica alive and takes over the orders of dead ones. A replica whose own last beat
@@ -301,7 +301,7 @@ if last > now - DEAD / 2 then
     local theirs = '@owned:' .. r
     for _, order in ipairs(redis.call('SPOP', theirs, 50)) do
       local state = redis.call('HGET', '@order:' .. order, 'state')
-      if state and state ~= 'e' then
+      if state and state ~= 'ended' then
         redis.call('HSET', '@order:' .. order, 'owner', ARGV[1])
         redis.call('SADD', mine, order)
       end
@@ -364,7 +364,7 @@ type RefusedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
 	Text   string        // the brake's reason, or how many threads are in use
-	Kind   How           // of the brake
+	Kind   Outcome       // of the brake
 	Scope  string        // of the budget
 	Spent  string        // of the budget: $4.99 of $5 on this UTC day
 }
@@ -436,7 +436,7 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	if refused.Reason == ReasonBudget {
 		refused.Scope, refused.Spent = text(v[2]), p.priced(text(v[3]))
 	} else {
-		refused.Text, refused.Kind = text(v[2]), How(text(v[3]))
+		refused.Text, refused.Kind = text(v[2]), Outcome(text(v[3]))
 	}
 	return time.Time{}, "", refused
 }
@@ -452,12 +452,12 @@ func (p *Pool) Begin(ctx context.Context, order, nonce string) (bool, error) {
 const taskLife = 24 * time.Hour
 
 // Unanswered notes that the submit of an order got no clear answer: it is Unknown for o.Hold. The result is ok or Gone.
-func (p *Pool) Unanswered(ctx context.Context, o *Order, row string) (How, error) {
+func (p *Pool) Unanswered(ctx context.Context, o *Order, row string) (Outcome, error) {
 	return p.Bought(ctx, o, "", row)
 }
 
 // Bought notes the task of an order. The result is ok, Gone or RepeatedTask.
-func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (How, error) {
+func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (Outcome, error) {
 	v, err := p.call(ctx, bought,
 		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"),
 			p.key("brake", o.Key), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID)},
@@ -465,38 +465,38 @@ func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (How, err
 	if err != nil {
 		return "", err
 	}
-	return How(text(v[0])), nil
+	return Outcome(text(v[0])), nil
 }
 
-// How is the end of an order.
-type How string
+// Outcome is the end of an order.
+type Outcome string
 
 // The ends of an order.
 const (
-	Solved   How = "solved"
-	Failed   How = "failed"   // bought, and no token
-	Lost     How = "lost"     // bought, and the outcome is unknown
-	Refused  How = "refused"  // the service refused the submit
-	Hopeless How = "hopeless" // the service rejects the parameters
-	Busy     How = "busy"     // the service has no capacity
-	Fault    How = "fault"    // the account has a fault; see Pool.Brake
-	Stopped  How = "stopped"  // nothing was submitted
-	Late     How = "late"     // past the deadline: Stopped or Lost
+	Solved   Outcome = "solved"
+	Failed   Outcome = "failed"   // bought, and no token
+	Lost     Outcome = "lost"     // bought, and the outcome is unknown
+	Refused  Outcome = "refused"  // the service refused the submit
+	Hopeless Outcome = "hopeless" // the service rejects the parameters
+	Busy     Outcome = "busy"     // the service has no capacity
+	Fault    Outcome = "fault"    // the account has a fault; see Pool.Brake
+	Stopped  Outcome = "stopped"  // nothing was submitted
+	Late     Outcome = "late"     // past the deadline: Stopped or Lost
 
 	// The results of Pool.End for a solved order.
-	Repeated How = "repeated" // the service gave the token before
-	Expired  How = "expired"  // the token came too late
+	Repeated  Outcome = "repeated"  // the service gave the token before
+	Discarded Outcome = "discarded" // the token came too late
 
 	// The results of Pool.Bought, Unanswered and End that are no ends.
-	Gone         How = "gone"          // the order has ended
-	Other        How = "other"         // another replica owns the order
-	RepeatedTask How = "repeated_task" // the task belongs to another order
+	Gone         Outcome = "gone"          // the order has ended
+	Other        Outcome = "other"         // another replica owns the order
+	RepeatedTask Outcome = "repeated_task" // the task belongs to another order
 )
 
 // End describes the end of an order.
 type End struct {
-	How    How
-	Anyone bool // whether another replica may own the order: a callback, or past the deadline
+	Outcome Outcome
+	Anyone  bool // whether another replica may own the order: a callback, or past the deadline
 
 	// For a solved order.
 	Provider, Value  string
@@ -518,9 +518,9 @@ type End struct {
 }
 
 // End ends an order. The result is its end, Gone or Other, and the identity whose turn it is next at the account.
-func (p *Pool) End(ctx context.Context, o *Order, e *End) (how How, next captcha.ID, err error) {
+func (p *Pool) End(ctx context.Context, o *Order, e *End) (outcome Outcome, next captcha.ID, err error) {
 	token, value, answer, owner := "", "", "", p.Replica
-	if e.How == Solved {
+	if e.Outcome == Solved {
 		token = fmt.Sprintf("%s|%d|%s|%s", clean(e.Provider), o.Price, e.Extra, e.Value)
 		if value = e.Value; e.Repeats {
 			value = o.Name
@@ -536,7 +536,7 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how How, next captcha
 		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account),
 		p.stats(o.ID), p.key("outbox", "ends"), p.key("value", o.ID, fingerprint(value)), p.key("token", o.Name),
 		p.key("sale", o.Name)}
-	args := []any{o.Name, owner, string(e.How), e.Born.Milliseconds(), e.Lifetime.Milliseconds(), e.Margin.Milliseconds(),
+	args := []any{o.Name, owner, string(e.Outcome), e.Born.Milliseconds(), e.Lifetime.Milliseconds(), e.Margin.Milliseconds(),
 		token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, bit(e.Costs), string(e.Type), e.Others}
 	for _, b := range o.Budgets {
 		keys = append(keys, p.key("spend", b.Scope))
@@ -551,7 +551,7 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (how How, next captcha
 	if number(v[2]) == 1 {
 		p.c.Changed(o.ID)
 	}
-	return How(text(v[0])), captcha.ID(text(v[1])), nil
+	return Outcome(text(v[0])), captcha.ID(text(v[1])), nil
 }
 
 // Beat says that this replica lives, and takes over the orders of dead ones. It returns orders past their deadline.

@@ -25,7 +25,7 @@ redis.call('SET', KEYS[1], sale .. '|' .. said .. ARGV[2], 'PX', math.max(1, red
 local verdict = ARGV[1] == '1' and 'accepted' or 'rejected'
 count(id, verdict, 1)
 keep('@stats:' .. counter_id(id), 'verdicts', ARGV[1], 20)
-if captcha ~= '' then outcome(provider, captcha, 'report:', {['report:' .. verdict .. ':' .. ARGV[6]] = 1}) end
+if captcha ~= '' then tally(provider, captcha, 'report:', {['report:' .. verdict .. ':' .. ARGV[6]] = 1}) end
 if ARGV[5] ~= '' then tell('handouts', 'kind', verdict, 'order', ARGV[4], 'row', ARGV[5]) end
 return {1, id, provider, task, now - born}
 `)

@@ -227,9 +227,9 @@ local function prove(brake, account, moment)
   redis.call('ZADD', '@obstacles', now, account)
 end
 
--- outcome adds to the exponentially weighted sums of an account and a type. A sum falls to 1/e in an hour. The sums of
+-- tally adds to the exponentially weighted sums of an account and a type. A sum falls to 1/e in an hour. The sums of
 -- a kind of outcomes (order or report) also fall to 1/e with 40 outcomes of the kind.
-local function outcome(account, captcha_type, kind, adds)
+local function tally(account, captcha_type, kind, adds)
   local key = '@outcomes:' .. account .. ':' .. captcha_type
   local fade = math.exp(math.min(0, (redis.call('HGET', key, 'at') or now) - now) / 3600000)
   local sums = redis.call('HGETALL', key)

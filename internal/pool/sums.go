@@ -11,7 +11,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// Sums are exponentially weighted sums of the results of a provider's orders for a type. The script function outcome
+// Sums are exponentially weighted sums of the results of a provider's orders for a type. The script function tally
 // changes them. Their names are
 //
 //	recent                          ended orders, whose weight falls with the time alone

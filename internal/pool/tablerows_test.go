@@ -267,7 +267,7 @@ var tables = map[string][]row{
 		{name: "a task that nobody can poll any more is no demand",
 			given: "ZADD tickets:A 1767322144999999 0||c 1767322145000000 0||d\n", call: decides(0)},
 		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens +
-			"ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state u placed now-7000\nHSET order:o8 state b placed now-8000\nHSET order:o9 state s placed now-9000\n", call: looks(2)},
+			"ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state unknown placed now-7000\nHSET order:o8 state bought placed now-8000\nHSET order:o9 state submitting placed now-9000\n", call: looks(2)},
 	},
 	"due": {
 		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n",
@@ -325,7 +325,7 @@ var tables = map[string][]row{
 				return fmt.Sprint(shown(list), err)
 			}},
 		{name: "all guests", given: "ZADD due now+1 A now+2 guest-A now+3 guest-B\nRPUSH tokens:A now+9|o1\nRPUSH tokens:guest-A now-1|o2 now+1|o3\nRPUSH tokens:guest-B now+1|o4\n" +
-			"ZADD inflight:guest-B now+1 o5 now+2 o6 now+3 o7\nHSET order:o5 state b\nHSET order:o6 state u\nHSET order:o7 state p\nZADD tickets:guest-A 1 1000|r1|x\nHSET stats:guests hits 5\n",
+			"ZADD inflight:guest-B now+1 o5 now+2 o6 now+3 o7\nHSET order:o5 state bought\nHSET order:o6 state unknown\nHSET order:o7 state placed\nZADD tickets:guest-A 1 1000|r1|x\nHSET stats:guests hits 5\n",
 			call: func(p *Pool) any {
 				totals, err := p.Totals(context.Background())
 				g := totals.Guests
@@ -345,7 +345,7 @@ var tables = map[string][]row{
 		{name: "an order of a replica that was buried meanwhile", given: "ZREM replicas r1\n", call: placed(nil)},
 		{name: "an order is placed", call: placed(nil)},
 		{name: "a repetition changes nothing", call: placed(nil), twice: true},
-		{name: "a late repetition does not bring an ended order back", given: "HSET order:o state e\n", call: placed(nil)},
+		{name: "a late repetition does not bring an ended order back", given: "HSET order:o state ended\n", call: placed(nil)},
 		{name: "tokens and orders suffice", given: oneToken + "ZADD inflight:A now+9 x\nZADD wants:main 5 A\n",
 			call: placed(nil)},
 		{name: "orders at a provider that is stuck are replaced", given: oneToken + stuckOrders, call: stuck(placed(nil))},
@@ -399,36 +399,36 @@ var tables = map[string][]row{
 			call: placed(func(o *Order) { o.Budgets = []Budget{{Scope: "A", PerHour: 1}} })},
 	},
 	"begin": {
-		{name: "the owner submits", given: "HSET order:o owner r1 state p\n", call: begun("n")},
-		{name: "a repetition of the owner", given: "HSET order:o owner r1 state s submit n\n", call: begun("n")},
-		{name: "a second submit", given: "HSET order:o owner r1 state s submit m\n", call: begun("n")},
-		{name: "another owner", given: "HSET order:o owner r2 state p\n", call: begun("n")},
-		{name: "an ended order", given: "HSET order:o owner r1 state e\n", call: begun("n")},
+		{name: "the owner submits", given: "HSET order:o owner r1 state placed\n", call: begun("n")},
+		{name: "a repetition of the owner", given: "HSET order:o owner r1 state submitting submit n\n", call: begun("n")},
+		{name: "a second submit", given: "HSET order:o owner r1 state submitting submit m\n", call: begun("n")},
+		{name: "another owner", given: "HSET order:o owner r2 state placed\n", call: begun("n")},
+		{name: "an ended order", given: "HSET order:o owner r1 state ended\n", call: begun("n")},
 	},
 	"bought": {
-		{name: "the task is known", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("7")},
+		{name: "the task is known", given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n", call: boughtWith("7")},
 		{name: "an accepted submit proves the account",
-			given: "HSET order:o owner r1 state s account main submitted now-700\nHSET brake:k kind refused count 3\n",
+			given: "HSET order:o owner r1 state submitting account main submitted now-700\nHSET brake:k kind refused count 3\n",
 			call:  boughtWith("7")},
 		{name: "so does one whose start is not known",
-			given: "HSET order:o owner r1 state p account main\nHSET brake:k kind outage\n", call: boughtWith("7")},
-		{name: "a repetition", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("7"), twice: true},
-		{name: "a brake of polls stays", given: "HSET order:o owner r1 state s\nHSET brake:k kind polls\n",
+			given: "HSET order:o owner r1 state placed account main\nHSET brake:k kind outage\n", call: boughtWith("7")},
+		{name: "a repetition", given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n", call: boughtWith("7"), twice: true},
+		{name: "a brake of polls stays", given: "HSET order:o owner r1 state submitting\nHSET brake:k kind polls\n",
 			call: boughtWith("7")},
-		{name: "so does one that only a token ends", given: "HSET order:o owner r1 state s\nHSET brake:k kind hangs\n",
+		{name: "so does one that only a token ends", given: "HSET order:o owner r1 state submitting\nHSET brake:k kind hangs\n",
 			call: boughtWith("7")},
-		{name: "no answer to the submit", given: "HSET order:o owner r1 state s\nSADD owned:r1 o\n", call: boughtWith("")},
+		{name: "no answer to the submit", given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n", call: boughtWith("")},
 		{name: "an order of an unknown submit counts for its time-out",
-			given: "HSET order:o owner r1 state s\nZADD deadlines now+90000 o\nZADD permits:main now+90000 o\nZADD inflight:A now+90000 o\n", call: boughtWith("")},
-		{name: "whoever knows the task becomes the owner", given: "HSET order:o owner r2 state u\nSADD owned:r2 o\n",
+			given: "HSET order:o owner r1 state submitting\nZADD deadlines now+90000 o\nZADD permits:main now+90000 o\nZADD inflight:A now+90000 o\n", call: boughtWith("")},
+		{name: "whoever knows the task becomes the owner", given: "HSET order:o owner r2 state unknown\nSADD owned:r2 o\n",
 			call: boughtWith("7")},
 		{name: "the replica that knows the task was buried meanwhile",
-			given: "HSET order:o owner r2 state u\nZREM replicas r1\n", call: boughtWith("7")},
-		{name: "no answer, and another owner", given: "HSET order:o owner r2 state s\n", call: boughtWith("")},
-		{name: "no answer, and the task is known", given: "HSET order:o owner r1 state b task 7\n", call: boughtWith("")},
-		{name: "another order has the task", given: "HSET order:o owner r1 state s\nSET task:main:7 other\n",
+			given: "HSET order:o owner r2 state unknown\nZREM replicas r1\n", call: boughtWith("7")},
+		{name: "no answer, and another owner", given: "HSET order:o owner r2 state submitting\n", call: boughtWith("")},
+		{name: "no answer, and the task is known", given: "HSET order:o owner r1 state bought task 7\n", call: boughtWith("")},
+		{name: "another order has the task", given: "HSET order:o owner r1 state submitting\nSET task:main:7 other\n",
 			call: boughtWith("7")},
-		{name: "an ended order", given: "HSET order:o state e\n", call: boughtWith("7")},
+		{name: "an ended order", given: "HSET order:o state ended\n", call: boughtWith("7")},
 	},
 	"end": {
 		{name: "a token lands", given: anOrder, call: ended(nil)},
@@ -453,10 +453,10 @@ var tables = map[string][]row{
 		{name: "a callback before the task is known", given: aSubmit,
 			call: ended(func(e *End) { e.Anyone = true })},
 		{name: "another owner", given: strings.Replace(anOrder, "owner r1", "owner r2", 1), call: ended(nil)},
-		{name: "an ended order", given: "HSET order:o state e\n", call: ended(nil)},
+		{name: "an ended order", given: "HSET order:o state ended\n", call: ended(nil)},
 		{name: "a bought order fails", given: anOrder, call: ended(how(Failed))},
 		{name: "a timed out order may still cost something", given: anOrder,
-			call: ended(func(e *End) { e.How, e.Costs = Failed, true })},
+			call: ended(func(e *End) { e.Outcome, e.Costs = Failed, true })},
 		{name: "the eighth failure begins a brake", given: anOrder + "HSET brake:A count 7 kind failed reason old\n",
 			call: ended(how(Failed))},
 		{name: "an order is lost", given: anOrder + "ZADD wants:main 5 B\n", call: ended(how(Lost))},
@@ -492,10 +492,10 @@ var tables = map[string][]row{
 		{name: "a fault of the account brakes elsewhere", given: aSubmit,
 			call: ended(how(Fault))},
 		{name: "a refused order gives its price back, on the day of its placing",
-			given: "HSET order:o id A account main owner r1 state s placed now-11046000 price 2989001\nHSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
+			given: "HSET order:o id A account main owner r1 state submitting placed now-11046000 price 2989001\nHSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
 				o := theOrder()
 				inMoney(10000, 0)(o)
-				return endOf(p.End(context.Background(), o, &End{How: Refused}))
+				return endOf(p.End(context.Background(), o, &End{Outcome: Refused}))
 			}},
 		{name: "an order that was not submitted is stopped", given: aPlacedOrder,
 			call: ended(how(Stopped))},
@@ -570,12 +570,12 @@ var tables = map[string][]row{
 	},
 	"beat": {
 		{name: "the first beat judges nobody",
-			given: "ZADD replicas now-6000 dead\nZREM replicas r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n",
+			given: "ZADD replicas now-6000 dead\nZREM replicas r1\nSADD owned:dead o1\nHSET order:o1 owner dead state bought\n",
 			call:  beaten},
 		{name: "a replica takes over the orders of a dead one",
-			given: "ZADD replicas now-6000 dead now-1000 r1\nSADD owned:dead o1 o2 o3\nHSET order:o1 owner dead state b\nHSET order:o3 state e\nSADD owned:r1 o9\n", call: beaten},
+			given: "ZADD replicas now-6000 dead now-1000 r1\nSADD owned:dead o1 o2 o3\nHSET order:o1 owner dead state bought\nHSET order:o3 state ended\nSADD owned:r1 o9\n", call: beaten},
 		{name: "a replica that was away judges nobody",
-			given: "ZADD replicas now-6000 dead now-4000 r1\nSADD owned:dead o1\nHSET order:o1 owner dead state b\n",
+			given: "ZADD replicas now-6000 dead now-4000 r1\nSADD owned:dead o1\nHSET order:o1 owner dead state bought\n",
 			call:  beaten},
 		{name: "orders past their deadline", given: "ZADD deadlines now-5 o1 now-0 o2 now+1 o3\n", call: beaten},
 	},
@@ -664,14 +664,14 @@ func sent(ids ...string) func(p *Pool) any {
 }
 
 // anOrder is a bought order o of the identity A, placed 10 s ago.
-const anOrder = "HSET order:o id A account main owner r1 state b placed now-10000 price 5\nZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
+const anOrder = "HSET order:o id A account main owner r1 state bought placed now-10000 price 5\nZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
 	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD spend:overall now-10000 o\nHSET stats:A bought 1\n"
 
 // The same order before its task is known.
 var (
-	aPlacedOrder   = strings.NewReplacer("state b", "state p", "HSET stats:A bought 1\n", "").Replace(anOrder)
-	aSubmit        = strings.NewReplacer("state b", "state s", "HSET stats:A bought 1\n", "").Replace(anOrder)
-	anUnknownOrder = strings.NewReplacer("state b", "state u", "SADD owned:r1 o\n", "").Replace(anOrder)
+	aPlacedOrder   = strings.NewReplacer("state bought", "state placed", "HSET stats:A bought 1\n", "").Replace(anOrder)
+	aSubmit        = strings.NewReplacer("state bought", "state submitting", "HSET stats:A bought 1\n", "").Replace(anOrder)
+	anUnknownOrder = strings.NewReplacer("state bought", "state unknown", "SADD owned:r1 o\n", "").Replace(anOrder)
 )
 
 // someSums are sums of an hour ago.
@@ -808,8 +808,8 @@ func boughtWith(task string) func(p *Pool) any {
 	return func(p *Pool) any { return fmt.Sprint(p.Bought(context.Background(), theOrder(), task, "{}")) }
 }
 
-func how(h How) func(e *End) {
-	return func(e *End) { *e = End{How: h, Reason: "a reason, with a comma", Row: "{}"} }
+func how(h Outcome) func(e *End) {
+	return func(e *End) { *e = End{Outcome: h, Reason: "a reason, with a comma", Row: "{}"} }
 }
 
 func answers(refused bool) func(e *End) {
@@ -818,7 +818,7 @@ func answers(refused bool) func(e *End) {
 
 func ended(changes ...func(e *End)) func(p *Pool) any {
 	e := &End{
-		How: Solved, Provider: "main", Extra: "agent", Value: "T", Task: "7", Born: 2 * time.Second,
+		Outcome: Solved, Provider: "main", Extra: "agent", Value: "T", Task: "7", Born: 2 * time.Second,
 		Lifetime: 2 * time.Minute, Margin: 5 * time.Second, Lead: 9 * time.Second, Row: "{}",
 	}
 	for _, change := range changes {
@@ -829,7 +829,7 @@ func ended(changes ...func(e *End)) func(p *Pool) any {
 	return func(p *Pool) any { return endOf(p.End(context.Background(), theOrder(), e)) }
 }
 
-func endOf(how How, next captcha.ID, err error) string {
+func endOf(how Outcome, next captcha.ID, err error) string {
 	return fmt.Sprintf("%s, next %q, %v", how, next, err)
 }
 

@@ -181,7 +181,7 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	if l.Code != "" {
 		n = news{trigger: failed, by: "callback", callback: true, err: errors.New(l.Code), code: l.Code}
 		if l.Refused {
-			n.trigger = rejected
+			n.trigger = hopeless
 		}
 	}
 	how, err := b.end(ctx, o, pool.Bought, n)
@@ -195,7 +195,7 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	switch how {
 	case pool.Gone:
 		return CallbackUnknown, nil
-	case pool.Solved, pool.Expired:
+	case pool.Solved, pool.Discarded:
 		return CallbackSettled, nil
 	}
 	return CallbackFailed, nil

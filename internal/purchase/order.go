@@ -46,7 +46,7 @@ type Purchase struct {
 	Provider  string           `json:"provider"`
 	Task      string           `json:"task,omitempty"`
 	Status    string           `json:"status,omitempty"` // open or ended
-	Outcome   pool.How         `json:"outcome,omitempty"`
+	Outcome   pool.Outcome     `json:"outcome,omitempty"`
 	Code      string           `json:"code,omitempty"` // of the provider's error
 	Price     int64            `json:"price"`          // billionths of the currency; -1 = unknown
 	Placed    time.Time        `json:"placed,omitzero"`
@@ -124,9 +124,9 @@ type trigger string
 const (
 	stopped     trigger = "stopped"              // this replica stops, or cannot begin the submit
 	adopted     trigger = "adopted"              // its replica died, or lost it
-	rejected    trigger = "rejected"             // the service rejects the parameters
+	hopeless    trigger = "hopeless"             // the service rejects the parameters
 	busy        trigger = "busy"                 // the service has no capacity
-	faulty      trigger = "faulty"               // the account has a fault
+	fault       trigger = "fault"                // the account has a fault
 	unanswered  trigger = "unanswered"           // the submit may have been accepted
 	solved      trigger = "solved"               // there is a token
 	failed      trigger = "failed"               // the service refused the task, or it ended without a token
@@ -140,9 +140,9 @@ type situation struct {
 	trigger trigger
 }
 
-// ending describes the next step. Without how, the order does not end.
+// ending describes the next step. Without outcome, the order does not end.
 type ending struct {
-	how     pool.How
+	outcome pool.Outcome
 	unknown bool // the journal notes that the outcome of the submit is unknown
 	anyone  bool // also a replica that does not own the order ends it
 	answers bool // a guest's caller gets this answer, and nothing is bought again
@@ -153,27 +153,27 @@ type ending struct {
 // callback proves the purchase. A pair that is not in the table does not end the order: a bought order stays in
 // the journal at a stop and is polled after an adoption, and an unknown one waits for its deadline.
 var ends = map[situation]ending{
-	{pool.Placed, stopped}:     {how: pool.Stopped},
-	{pool.Placed, adopted}:     {how: pool.Stopped},
-	{pool.Placed, late}:        {how: pool.Late, anyone: true},
-	{pool.Submitting, stopped}: {how: pool.Stopped}, // only the process that did not submit knows it
+	{pool.Placed, stopped}:     {outcome: pool.Stopped},
+	{pool.Placed, adopted}:     {outcome: pool.Stopped},
+	{pool.Placed, late}:        {outcome: pool.Late, anyone: true},
+	{pool.Submitting, stopped}: {outcome: pool.Stopped}, // only the process that did not submit knows it
 	{pool.Submitting, adopted}: {unknown: true},
-	{pool.Submitting, late}:    {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
+	{pool.Submitting, late}:    {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
-	{pool.Submitting, failed}:     {how: pool.Refused, answers: true, says: "refused the task"},
-	{pool.Submitting, rejected}:   {how: pool.Hopeless, answers: true, says: "refuses the parameters"},
-	{pool.Submitting, busy}:       {how: pool.Busy, says: "takes no order now"},
-	{pool.Submitting, faulty}:     {how: pool.Fault, says: "takes no order from this account"},
+	{pool.Submitting, failed}:     {outcome: pool.Refused, answers: true, says: "refused the task"},
+	{pool.Submitting, hopeless}:   {outcome: pool.Hopeless, answers: true, says: "refuses the parameters"},
+	{pool.Submitting, busy}:       {outcome: pool.Busy, says: "takes no order now"},
+	{pool.Submitting, fault}:      {outcome: pool.Fault, says: "takes no order from this account"},
 	{pool.Submitting, unanswered}: {unknown: true},
 
-	{pool.Unknown, late}: {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
+	{pool.Unknown, late}: {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
 	// `says` is used here only if the script answers repeated.
-	{pool.Bought, solved}:      {how: pool.Solved, anyone: true, answers: true, says: "sold this token before"},
-	{pool.Bought, failed}:      {how: pool.Failed, answers: true, says: "brought no token"},
-	{pool.Bought, rejected}:    {how: pool.Hopeless, answers: true, says: "refuses the parameters"},
-	{pool.Bought, uncollected}: {how: pool.Lost, answers: true, says: outcomeUnknown},
-	{pool.Bought, late}:        {how: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
+	{pool.Bought, solved}:      {outcome: pool.Solved, anyone: true, answers: true, says: "sold this token before"},
+	{pool.Bought, failed}:      {outcome: pool.Failed, answers: true, says: "brought no token"},
+	{pool.Bought, hopeless}:    {outcome: pool.Hopeless, answers: true, says: "refuses the parameters"},
+	{pool.Bought, uncollected}: {outcome: pool.Lost, answers: true, says: outcomeUnknown},
+	{pool.Bought, late}:        {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 }
 
 // news is a trigger with its details.
@@ -191,9 +191,9 @@ type news struct {
 }
 
 // end carries out what the table says. It returns the end, pool.Gone or pool.Other; "" = the order goes on.
-func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (how pool.How, err error) {
+func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (outcome pool.Outcome, err error) {
 	e := ends[situation{state, n.trigger}]
-	if e.how == "" {
+	if e.outcome == "" {
 		if e.unknown {
 			o.journal.Hold = o.facts.Timeout
 			_, err = b.c.Pool.Unanswered(ctx, &o.journal, row(o, b.c.Active))
@@ -208,8 +208,8 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	if n.err != nil {
 		reason += ": " + n.err.Error()
 	}
-	f.Status, f.Outcome, f.EndedBy, f.Code, f.Callback = "ended", e.how, n.by, n.code, n.callback
-	if e.how == pool.Late {
+	f.Status, f.Outcome, f.EndedBy, f.Code, f.Callback = "ended", e.outcome, n.by, n.code, n.callback
+	if e.outcome == pool.Late {
 		f.Outcome = pool.Lost
 	}
 	if n.trigger == solved {
@@ -217,7 +217,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	}
 	submitted := state != pool.Placed && n.trigger != stopped
 	end := pool.End{
-		How: e.how, Anyone: e.anyone || n.callback, Provider: f.Provider, Task: f.Task, Margin: f.Margin,
+		Outcome: e.outcome, Anyone: e.anyone || n.callback, Provider: f.Provider, Task: f.Task, Margin: f.Margin,
 		Lifetime: f.Lifetime, Extra: n.solution.Extra, Value: n.solution.Token, Born: n.born, Lead: n.lead,
 		Repeats: f.Identity.Type == captcha.Image, Reason: reason,
 		Costs: n.code == CodeTimeout || n.code == CodeUnreadable, Row: row(o, b.c.Sink && submitted),
@@ -232,9 +232,9 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 		}
 	}
 	if f.Guest && e.answers {
-		end.Answer = &pool.FailedError{Refused: e.how == pool.Hopeless, Reason: reason}
+		end.Answer = &pool.FailedError{Refused: e.outcome == pool.Hopeless, Reason: reason}
 	}
-	how, next, err := b.c.Pool.End(ctx, &o.journal, &end)
+	outcome, next, err := b.c.Pool.End(ctx, &o.journal, &end)
 	if err != nil {
 		return "", err
 	}
@@ -242,9 +242,9 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 	if next != "" && b.Turn != nil {
 		b.Turn(next)
 	}
-	switch how {
+	switch outcome {
 	case pool.Gone, pool.Other, pool.Stopped:
-		return how, nil
+		return outcome, nil
 	case pool.Repeated:
 		b.c.Log.Warn("a task brought no new token", "target", f.Target, "provider", f.Provider, "order", f.Order,
 			"task", f.Task)
@@ -257,13 +257,13 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ho
 		b.c.Log.Warn("an order is lost: its outcome is unknown, and its price counts",
 			"target", f.Target, "provider", f.Provider, "order", f.Order, "task", f.Task)
 	}
-	f.Outcome = how
+	f.Outcome = outcome
 	if n.trigger == solved {
 		f.Solved = o.onRedis(n.solvedAt)
 		b.noteSolved(ctx, f)
 	}
 	b.c.Observer.Ended(f.Purchase)
-	return how, nil
+	return outcome, nil
 }
 
 // row returns the row of an order for the history, or "" if the history does not want it.
@@ -278,7 +278,7 @@ func row(o *order, wanted bool) string {
 // persist repeats a step of an order that must not be lost until it is done: Redis may be away, full or read-only
 // meanwhile. It ends at the order's deadline, and persistFor after the end of ctx.
 func (b *Buyer) persist(ctx context.Context, o *order,
-	step func(context.Context) (pool.How, error)) (how pool.How, err error) {
+	step func(context.Context) (pool.Outcome, error)) (outcome pool.Outcome, err error) {
 	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.placed.Add(b.life(o.facts.Timeout)))
 	defer cancel()
 	unhook := context.AfterFunc(ctx, func() {
@@ -287,8 +287,8 @@ func (b *Buyer) persist(ctx context.Context, o *order,
 	})
 	defer unhook()
 	for {
-		if how, err = step(limited); err == nil || backoff.Sleep(limited, backoff.Around(stepEvery, 0.5)) != nil {
-			return how, err
+		if outcome, err = step(limited); err == nil || backoff.Sleep(limited, backoff.Around(stepEvery, 0.5)) != nil {
+			return outcome, err
 		}
 	}
 }
@@ -315,17 +315,17 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 	if o.elsewhere.Load() || n.trigger == stopped {
 		return
 	}
-	how := b.finish(ctx, o, pool.Bought, n)
+	outcome := b.finish(ctx, o, pool.Bought, n)
 	crash.At("ended")
 	polled := o.facts.Called && n.solvedAt.Sub(o.submitted) >= o.facts.Fallback
-	if a, _ := b.accounts.of(&o.facts); a != nil && polled && how == pool.Solved && !o.elsewhere.Load() {
+	if a, _ := b.accounts.of(&o.facts); a != nil && polled && outcome == pool.Solved && !o.elsewhere.Load() {
 		b.noteCallback(a, false)
 	}
 }
 
 // finish ends an order, whose end is not to be lost.
-func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (how pool.How) {
-	how, err := b.persist(ctx, o, func(ctx context.Context) (pool.How, error) { return b.end(ctx, o, state, n) })
+func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (outcome pool.Outcome) {
+	outcome, err := b.persist(ctx, o, func(ctx context.Context) (pool.Outcome, error) { return b.end(ctx, o, state, n) })
 	if err != nil && !o.elsewhere.Load() {
 		b.c.Log.Warn("the end of an order is not stored: it is resumed when Redis answers", "target", o.facts.Target,
 			"provider", o.facts.Provider, "order", o.facts.Order, "task", o.facts.Task, "err", err)
@@ -333,7 +333,7 @@ func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) 
 	if err == nil && n.trigger == busy && n.delay > time.Second { // the brake of the table is for a second
 		b.setBrake(ctx, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
 	}
-	return how
+	return outcome
 }
 
 // submit submits an order and stores its task. News mean that it was not bought, or that its outcome
@@ -373,7 +373,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 		return newsOf("submit", err)
 	}
 	f.Task = task
-	how, err := b.persist(ctx, o, func(ctx context.Context) (pool.How, error) {
+	outcome, err := b.persist(ctx, o, func(ctx context.Context) (pool.Outcome, error) {
 		return b.c.Pool.Bought(ctx, &o.journal, task, row(o, b.c.Active))
 	})
 	switch {
@@ -381,11 +381,11 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 		b.c.Log.Warn("the task of a submit is not stored: only a callback can bring its token", "target", f.Target,
 			"provider", f.Provider, "order", f.Order, "task", task, "err", err)
 		f.Task = ""
-	case how == pool.Gone: // a callback was faster, or the deadline was
+	case outcome == pool.Gone: // a callback was faster, or the deadline was
 		b.c.Log.Debug("the order of a submit has ended before its answer", "target", f.Target, "provider", f.Provider,
 			"task", task)
 		f.Task = ""
-	case how == pool.RepeatedTask:
+	case outcome == pool.RepeatedTask:
 		b.c.Log.Error("a submit was answered with the task of another order", "target", f.Target, "provider", f.Provider,
 			"task", task)
 		f.Task = ""
@@ -397,7 +397,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 
 // triggers are the consequences of failed calls, unless the outcome is unknown.
 var triggers = map[provider.Class]trigger{
-	provider.Parameters: rejected, provider.Task: failed, provider.Account: faulty, provider.Capacity: busy,
+	provider.Parameters: hopeless, provider.Task: failed, provider.Account: fault, provider.Capacity: busy,
 }
 
 // newsOf returns the news that a failed call brings.
@@ -455,7 +455,7 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			return news{trigger: stopped}
 		}
 		n := newsOf("poll", err)
-		if n.trigger == failed || n.trigger == rejected {
+		if n.trigger == failed || n.trigger == hopeless {
 			return n
 		}
 		answered := errors.Is(err, provider.ErrNotReady)

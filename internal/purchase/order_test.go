@@ -62,7 +62,7 @@ func TestSolutionsAtOnceAndExpiries(t *testing.T) {
 			if err != nil {
 				token.Value = err.Error()
 				testkit.Equal(t, "brake",
-					w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "expired")
+					w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "discarded")
 			}
 			testkit.Equal(t, "token", token.Value, c.value)
 			testkit.Equal(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
@@ -284,7 +284,7 @@ func TestOrdersInFlight(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s %q %v", o.Target, o.State, o.Task, o.Age.Round(second)))
 		}
 		slices.Sort(got)
-		testkit.Equal(t, "in flight", strings.Join(got, ", "), `login b "T1" 5s, login u "" 3s`)
+		testkit.Equal(t, "in flight", strings.Join(got, ", "), `login bought "T1" 5s, login unknown "" 3s`)
 	})
 }
 

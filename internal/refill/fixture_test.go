@@ -38,8 +38,8 @@ type world struct {
 
 	mu          sync.Mutex
 	concurrency int
-	lead, slow  time.Duration                   // of a solve; before the placing of an order
-	how         func(s *purchase.Spec) pool.How // nil = all orders are solved
+	lead, slow  time.Duration                       // of a solve; before the placing of an order
+	how         func(s *purchase.Spec) pool.Outcome // nil = all orders are solved
 	noProvider  bool
 	bought      []purchase.Spec
 	buyers      map[*replica]int // orders of each replica
@@ -164,7 +164,7 @@ func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next cap
 		return
 	}
 	end := &pool.End{
-		How: how, Reason: "ERROR " + string(how), Provider: "main", Value: o.Name, Lifetime: s.Lifetime, Margin: s.Margin,
+		Outcome: how, Reason: "ERROR " + string(how), Provider: "main", Value: o.Name, Lifetime: s.Lifetime, Margin: s.Margin,
 		Born: lead, Lead: lead,
 	}
 	if ok, err := p.Begin(ctx, o.Name, "n"); err != nil || !ok {

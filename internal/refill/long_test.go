@@ -67,7 +67,7 @@ func TestBrakes(t *testing.T) {
 	}
 	bubble(t, "the provider rejects the parameters", func(t *testing.T, w *world) {
 		login := target("login", 20)
-		w.how = func(*purchase.Spec) pool.How { return pool.Hopeless }
+		w.how = func(*purchase.Spec) pool.Outcome { return pool.Hopeless }
 		r := w.start(1, file(login))[0]
 		time.Sleep(10 * second)
 		first := w.sold(login)
@@ -88,7 +88,7 @@ func TestBrakes(t *testing.T) {
 		testkit.Equal(t, "told", strings.Join(r.told, ", "), "login: ERROR hopelesstrue, login: false")
 		testkit.Equal(t, "tokens and orders", w.counts(login).Fresh+w.counts(login).Orders, 20)
 
-		w.set(func() { w.how = func(*purchase.Spec) pool.How { return pool.Hopeless } })
+		w.set(func() { w.how = func(*purchase.Spec) pool.Outcome { return pool.Hopeless } })
 		more := login
 		more.Depth = 30
 		r.Apply(others(more))
@@ -102,7 +102,7 @@ func TestBrakes(t *testing.T) {
 	bubble(t, "the orders fail", func(t *testing.T, w *world) {
 		login := target("login", 20)
 		login.ProvidersPolicy = targets.ProvidersOrdered
-		w.lead, w.how = second, func(*purchase.Spec) pool.How { return pool.Failed }
+		w.lead, w.how = second, func(*purchase.Spec) pool.Outcome { return pool.Failed }
 		replicas := w.start(2, file(login))
 		logged := func() int { return replicas[0].log.Count("state=ok") + replicas[1].log.Count("state=ok") }
 		time.Sleep(10 * second)

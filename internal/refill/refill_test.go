@@ -221,7 +221,7 @@ func TestReload(t *testing.T) {
 	bubble(t, "an old definition places no further order", func(t *testing.T, w *world) {
 		login := target("login", 10)
 		r := w.start(1, file())[0]
-		w.how = func(*purchase.Spec) pool.How {
+		w.how = func(*purchase.Spec) pool.Outcome {
 			if len(w.bought) == 2 {
 				r.Apply(file())
 			}

@@ -97,7 +97,7 @@ func start(t *testing.T, server *redistest.Bubble, providers ...string) *replica
 }
 
 // end places and ends an order, and returns its name, which is its identity, too.
-func (r *replica) end(t *testing.T, provider string, how pool.How) (order string) {
+func (r *replica) end(t *testing.T, provider string, how pool.Outcome) (order string) {
 	t.Helper()
 	ctx := context.Background()
 	name := fmt.Sprint("o", time.Now().UnixNano())
@@ -114,7 +114,7 @@ func (r *replica) end(t *testing.T, provider string, how pool.How) (order string
 	}
 	if err == nil {
 		_, _, err = r.pool.End(ctx, o, &pool.End{
-			How: how, Anyone: true, Provider: provider, Value: o.Name, Task: o.Name, Lifetime: time.Minute,
+			Outcome: how, Anyone: true, Provider: provider, Value: o.Name, Task: o.Name, Lifetime: time.Minute,
 			Lead: 10 * time.Second, Type: captcha.HCaptcha,
 		})
 	}

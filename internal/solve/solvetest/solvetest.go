@@ -248,7 +248,7 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 	w.Set(func(w *World) { w.sold++; n = w.sold })
 	placed("", nil)
 	end := &pool.End{
-		How: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: lead, Lifetime: cmp.Or(s.Lifetime, Life),
+		Outcome: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: lead, Lifetime: cmp.Or(s.Lifetime, Life),
 		Margin: s.Margin, Repeats: s.Image != nil,
 	}
 	early := ""
@@ -261,8 +261,8 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 		}
 		_, _ = p.Bought(ctx, order, fmt.Sprint(n), "")
 	}
-	if end.How != pool.Solved && end.How != pool.Busy {
-		end.Answer = &pool.FailedError{Refused: end.How == pool.Hopeless, Reason: end.Reason}
+	if end.Outcome != pool.Solved && end.Outcome != pool.Busy {
+		end.Answer = &pool.FailedError{Refused: end.Outcome == pool.Hopeless, Reason: end.Reason}
 	}
 	ended := make(chan struct{})
 	w.ending.Go(func() { //nolint:contextcheck // the order outlives its replica
@@ -296,9 +296,9 @@ func (w *World) live() (live []*Replica) {
 }
 
 // Fail makes each order fail.
-func Fail(how pool.How, reason string) func(n int, e *pool.End) string {
+func Fail(how pool.Outcome, reason string) func(n int, e *pool.End) string {
 	return func(_ int, e *pool.End) string {
-		*e = pool.End{How: how, Reason: reason}
+		*e = pool.End{Outcome: how, Reason: reason}
 		if how == pool.Failed {
 			return ""
 		}

@@ -35,12 +35,12 @@ func (s *Server) take(c *Context) error {
 	if buys && s.IsHeld(c.Ctx(), c.Target) {
 		call.Wait = 0
 	}
-	get, outages := s.Solver.Await, false // an outage may end during the wait
+	take := s.Solver.Await
 	if buys {
-		get, outages = s.Solver.Take, true
+		take = s.Solver.Take
 	}
-	out := func(ctx context.Context) bool { return s.IsOut(ctx, c.Target, outages) }
-	token, err := get(c.Ctx(), solve.Request{Call: &call, Out: out})
+	out := func(ctx context.Context) bool { return s.IsOut(ctx, c.Target, buys) }
+	token, err := take(c.Ctx(), solve.Request{Call: &call, Out: out})
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ return {#stock}
 
 // Brake keeps an identity or an account from buying. The zero value means no brake.
 type Brake struct {
-	Kind   string        // refused, failed, lost, hopeless, busy, account, outage, polls or hangs; "" = none
+	Kind   string        // BrakeAccount and those below it, or the Outcome of an order; "" = none
 	Reason string        // of the last failure
 	Since  time.Time     // zero: it counts failures, and does not brake yet
 	Every  time.Duration // between two probes

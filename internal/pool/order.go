@@ -364,7 +364,7 @@ type RefusedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
 	Text   string        // the brake's reason, or how many threads are in use
-	Kind   Outcome       // of the brake
+	Kind   string        // of the brake
 	Scope  string        // of the budget
 	Spent  string        // of the budget: $4.99 of $5 on this UTC day
 }
@@ -436,7 +436,7 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	if refused.Reason == ReasonBudget {
 		refused.Scope, refused.Spent = text(v[2]), p.priced(text(v[3]))
 	} else {
-		refused.Text, refused.Kind = text(v[2]), Outcome(text(v[3]))
+		refused.Text, refused.Kind = text(v[2]), text(v[3])
 	}
 	return time.Time{}, "", refused
 }

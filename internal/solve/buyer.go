@@ -52,7 +52,7 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 		return
 	case errors.As(cause, &refused):
 		lasts := refused.After == 0 || refused.After > pool.Patience
-		isBusy := refused.Reason == pool.ReasonPermit || refused.Kind == pool.Busy
+		isBusy := refused.Reason == pool.ReasonPermit || refused.Kind == string(pool.Busy)
 		if refused.Reason == pool.ReasonEnough || isBusy || !lasts {
 			return
 		}

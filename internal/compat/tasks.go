@@ -152,7 +152,7 @@ func (t *Tasks) begin(ctx context.Context, call *pool.Call, terms *Terms) error 
 				return NoSlot
 			}
 		}
-		if _, err := t.solver.Supply(ctx, terms.Guest, true, release); err != nil {
+		if _, err := t.solver.Supply(ctx, terms.Caller, terms.Guest, true, release); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -25,13 +26,15 @@ func picture(number, bytes int) []byte {
 }
 
 // TestPicturesAreLimited: a limited number of requests with pictures wait at a time, at POST /solve and
-// as tasks of clients. A further one is refused. Other requests continue, and a request or
-// task that ends makes room.
+// as tasks of clients; one key can have three quarters of them. A further one is refused. Other requests continue, and
+// a request or task that ends makes room.
 func TestPicturesAreLimited(t *testing.T) {
-	set := solvingSet(t, allKeys()...)
+	const keyOther = "the-key-of-another-caller"
+	other := targets.Key{Name: "other", SHA256: sha256.Sum256([]byte(keyOther)), Scopes: []targets.Scope{targets.ScopeSolve}}
+	set := solvingSet(t, append(allKeys(), other)...)
 	set.Solve.Rate = targets.Rate{}
 	d := start(t, set, nil, nil)
-	d.pictures = make(Pictures, 4)
+	d.pictures = solve.NewPlaces(4)
 	release := make(chan struct{})
 	var waiting atomic.Int64
 	d.solver.token.Value = "some letters"
@@ -42,8 +45,8 @@ func TestPicturesAreLimited(t *testing.T) {
 	d.solver.begun = func(solve.Request) { hold() }
 	d.orders.begun = func(solve.Spec) { hold() }
 	encoded := func(i int) string { return base64.StdEncoding.EncodeToString(picture(i, 60<<10)) }
-	solve := func(i int) answer {
-		return d.solve(t, fmt.Sprintf(`{"type":"image","image":%q}`, encoded(i)), bearer(keyAll))
+	solve := func(key string, i int) answer {
+		return d.solve(t, fmt.Sprintf(`{"type":"image","image":%q}`, encoded(i)), bearer(key))
 	}
 	submit := func(i int) answer {
 		form := url.Values{"key": {keyAll}, "method": {"base64"}, "body": {encoded(i)}}
@@ -51,12 +54,15 @@ func TestPicturesAreLimited(t *testing.T) {
 	}
 	var callers sync.WaitGroup
 	for i := range 2 {
-		callers.Go(func() { solve(i).check(t, "a picture", 200) })
-		callers.Go(func() { submit(1000+i).check(t, "a client's picture", 200, "OK|") })
+		callers.Go(func() { solve(keyAll, i).check(t, "a picture", 200) })
 	}
-	testkit.Within(t, 20*time.Second, "each picture waits", func() bool { return waiting.Load() == 4 })
-	a := solve(2000)
-	checkProblem(t, "a solve", a, 503, CodeOverloaded, "")
+	callers.Go(func() { submit(1000).check(t, "a client's picture", 200, "OK|") })
+	testkit.Within(t, 20*time.Second, "each picture waits", func() bool { return waiting.Load() == 3 })
+	checkProblem(t, "a solve of a key that has its share", solve(keyAll, 2000), 503, CodeOverloaded, "")
+	callers.Go(func() { solve(keyOther, 2).check(t, "another key's picture", 200) })
+	testkit.Within(t, 20*time.Second, "the last place is taken", func() bool { return waiting.Load() == 4 })
+	a := solve(keyOther, 2000)
+	checkProblem(t, "a solve without a place", a, 503, CodeOverloaded, "")
 	if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 1 {
 		t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
 	}
@@ -71,7 +77,7 @@ func TestPicturesAreLimited(t *testing.T) {
 		return string(got.Image) == string(picture(3000, 60<<10)) && got.Identity.Picture.SHA256 != "" &&
 			got.ID == pool.Guest(got.Identity.ID())
 	})
-	solve(3001).check(t, "after they ended", 200)
+	solve(keyAll, 3001).check(t, "after they ended", 200)
 }
 
 // A picture may arrive more slowly than other bodies.

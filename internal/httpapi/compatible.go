@@ -30,7 +30,7 @@ const noCost = "0"
 // the reply.
 func (s *Server) serveClient(c *Context) error {
 	r := c.Request()
-	body, release, err := s.strangers.Read(c, maxCompatibleBody)
+	body, release, err := readPicture(c, s.strangers, maxCompatibleBody)
 	defer release()
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *Server) submit(c *Context, o wire.Order) (number string, err error) {
 		return "", err
 	}
 	if len(o.Image) > MaxBody*3/4 {
-		terms.Hold = s.pictures.hold
+		terms.Hold = func() (func(), error) { return hold(c, s.pictures) }
 	}
 	return s.Tasks.Submit(c.Ctx(), c.Caller.StableName, o.Identity.Type, terms)
 }

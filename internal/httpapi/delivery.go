@@ -70,7 +70,7 @@ func (s *Server) ofGuest(c *Context, asked targets.SolveRequest) solve.Request {
 		ID: spec.ID, Margin: margin, MostTickets: solve.MostWaiting, Wait: asked.Timeout,
 		Row: s.Row(c, ImageOf(&asked), true), Budget: c.Caller.limits(),
 	}
-	return solve.Request{Call: &call, Guest: spec, Rate: pool.Rate(set.Solve.Rate)}
+	return solve.Request{Caller: c.Caller.StableName, Call: &call, Guest: spec, Rate: pool.Rate(set.Solve.Rate)}
 }
 
 // Handout is a token that is being sent to its caller.

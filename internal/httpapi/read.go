@@ -13,13 +13,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"poold/internal/solve"
 	"poold/internal/targets"
 )
 
-// MaxBody is the maximum size of a body, except on routes that accept pictures (see Pictures.Read).
+// MaxBody is the maximum size of a body, except on routes that accept pictures (see readPicture).
 const MaxBody = 64 << 10
 
 // pictureLimit limits the time in which a larger body arrives.
@@ -179,30 +179,29 @@ func (c *Context) decode(body []byte, want string, into any) error {
 	return nil
 }
 
-// Pictures limits the memory for bodies larger than MaxBody, which contain pictures. Its capacity is the number of
-// bodies in use.
-type Pictures chan struct{}
-
-// hold takes one of the places, until release is called.
-func (p Pictures) hold() (release func(), err error) {
-	select {
-	case p <- struct{}{}:
-		return sync.OnceFunc(func() { <-p }), nil
-	default:
-		return func() {}, NewProblem(CodeOverloaded, fmt.Sprintf("%d requests with pictures are in flight", cap(p)))
+// hold takes one of the places for bodies larger than MaxBody, which contain pictures, until release is called.
+func hold(c *Context, places *solve.Places) (release func(), err error) {
+	name := "" // without keys, and until a client's key has been read
+	if c.Caller != nil && c.Caller != Anyone {
+		name = c.Caller.StableName
 	}
+	release, ok := places.Take(name)
+	if !ok {
+		err = NewProblem(CodeOverloaded, "too many requests with pictures are in flight")
+	}
+	return release, err
 }
 
-// Read reads a body of at most the given number of bytes. The caller must call release when it no longer needs the
-// picture, even after an error. If too many large bodies are in use, Read discards the body and fails with
-// CodeOverloaded. Read still reads the whole body, because many clients read no response before they have sent it.
-func (p Pictures) Read(c *Context, most int64) (body []byte, release func(), err error) {
+// readPicture reads a body of at most the given number of bytes. The caller must call release when it no longer needs
+// the picture, even after an error. Without a free place for a large body, it discards the body and fails with
+// CodeOverloaded. It still reads the whole body, because many clients read no response before they have sent it.
+func readPicture(c *Context, places *solve.Places, most int64) (body []byte, release func(), err error) {
 	release = func() {}
 	r := c.Request()
 	large := r.ContentLength < 0 || r.ContentLength > MaxBody
 	if large { // it takes longer than other bodies; before a right key, package listener allows 10 s
 		_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(pictureLimit))
-		if release, err = p.hold(); err != nil {
+		if release, err = hold(c, places); err != nil {
 			_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.Response().Writer, r.Body, most))
 			return nil, release, err
 		}

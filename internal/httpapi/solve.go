@@ -53,7 +53,7 @@ func (s *Server) solve(c *Context) error {
 // readSolve reads the body. The caller must call release when it no longer needs the picture, even
 // after an error.
 func (s *Server) readSolve(c *Context) (asked targets.SolveRequest, release func(), err error) {
-	body, release, err := s.pictures.Read(c, maxSolveBody)
+	body, release, err := readPicture(c, s.pictures, maxSolveBody)
 	if err == nil {
 		err = c.CheckJSON()
 	}

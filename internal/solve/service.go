@@ -48,7 +48,7 @@ type Service struct {
 	Config
 
 	pictures chan func(ctx context.Context) // each buys for one
-	slots    chan struct{}                  // one element for each picture
+	places   *Places                        // one for each picture
 	stopped  chan struct{}                  // closed when Run ends
 
 	mu     sync.Mutex
@@ -58,13 +58,14 @@ type Service struct {
 // New returns a Service. It starts no goroutine; Run buys pictures.
 func New(c Config) *Service {
 	return &Service{
-		Config: c, pictures: make(chan func(context.Context)), slots: make(chan struct{}, mostPictures),
+		Config: c, pictures: make(chan func(context.Context)), places: NewPlaces(mostPictures),
 		stopped: make(chan struct{}), shares: map[captcha.ID]*share{},
 	}
 }
 
 // Request asks for one token.
 type Request struct {
+	Caller string // as in Places
 	// Call describes the take; Identify sets its name. Call.Wait is the time-out of the request.
 	Call *pool.Call
 	// Guest is the purchase for an identity without a target: Spec.ID and Call.ID are pool.Guest of its hash, Depth is 0,
@@ -119,7 +120,7 @@ func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
 		if err := s.Pool.Admit(ctx, r.Call, r.Rate); err != nil {
 			return pool.Token{}, err
 		}
-		release, err := s.Supply(ctx, r.Guest, false, func() {})
+		release, err := s.Supply(ctx, r.Caller, r.Guest, false, func() {})
 		if err != nil {
 			return pool.Token{}, err
 		}
@@ -169,19 +170,20 @@ const picturePatience = 5 * time.Minute
 // Supply sees to it that orders are placed for the ticket of a guest. For a picture, this replica places them
 // until release is called; for a task, which must have its ticket, it places one. The function done is called
 // when the bytes of the picture are not needed any more.
-func (s *Service) Supply(ctx context.Context, spec *Spec, task bool, done func()) (release func(), err error) {
+func (s *Service) Supply(ctx context.Context, caller string, spec *Spec, task bool,
+	done func()) (release func(), err error) {
 	if spec.Image == nil {
 		done()
 		return s.Refiller.Guest(*spec), nil
 	}
-	select {
-	case s.slots <- struct{}{}:
-	default:
+	leave, ok := s.places.Take(caller)
+	if !ok {
 		done()
 		return nil, &pool.EmptyError{Full: true}
 	}
 	gone := make(chan struct{})
 	order := func(ctx context.Context) {
+		defer leave()
 		defer done()
 		s.buy(ctx, *spec, task, gone)
 	}
@@ -193,7 +195,7 @@ func (s *Service) Supply(ctx context.Context, spec *Spec, task bool, done func()
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	<-s.slots
+	leave()
 	done()
 	return nil, err
 }
@@ -201,7 +203,7 @@ func (s *Service) Supply(ctx context.Context, spec *Spec, task bool, done func()
 // Run buys pictures until ctx ends, and returns when the orders have been handed over. Then shared solves end, too. It
 // must be called once.
 func (s *Service) Run(ctx context.Context) error {
-	var orders sync.WaitGroup // at most mostPictures: each has a slot
+	var orders sync.WaitGroup // at most mostPictures: each has a place
 	defer orders.Wait()
 	defer close(s.stopped)
 	for {
@@ -209,10 +211,7 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case order := <-s.pictures:
-			orders.Go(func() {
-				defer func() { <-s.slots }()
-				_ = panics.Contain(s.Log, "panic while buying for a picture", func() { order(ctx) })
-			})
+			orders.Go(func() { _ = panics.Contain(s.Log, "panic while buying for a picture", func() { order(ctx) }) })
 		}
 	}
 }

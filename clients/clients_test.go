@@ -31,8 +31,10 @@ server: {keys: [{name: bot, key: %[1]s, scopes: [token], rate: 1/s}]}
 providers: [{name: service, url: %[2]q, key: %[1]s, first_poll: 100ms, poll_interval: 100ms}]
 defaults: {owner: qa@example.com}
 targets:
-  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://staging.example.com/login", depth: 2, budget: {per_day: 2}}
-  paused: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://staging.example.com/paused", paused: true}
+  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://staging.example.com/login", depth: 2,
+          budget: {per_day: 2}}
+  paused: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://staging.example.com/paused",
+           paused: true}
 `
 
 func start(t *testing.T) *daemontest.Process {
@@ -175,7 +177,7 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// The fixture for Playwright fills what belongs to the type of the token, and its errors and reports are as the others'.
+// The fixture for Playwright fills what belongs to the type of the token; its errors and reports are as the others'.
 func TestPlaywright(t *testing.T) {
 	server, dir := newServer(t), t.TempDir()
 	browser, err := exec.LookPath("chromium")

@@ -75,7 +75,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	c.flushAndSolve()
 	c.status("main refuses the key (ERROR_WRONG_USER_KEY)")
 	c.check("--live")
-	for _, kind := range []simulatedtest.Kind{simulatedtest.Drop, simulatedtest.HTML, simulatedtest.Redirect, simulatedtest.Types, simulatedtest.Hang} {
+	for _, kind := range []simulatedtest.Kind{simulatedtest.Drop, simulatedtest.HTML, simulatedtest.Redirect,
+		simulatedtest.Types, simulatedtest.Hang} {
 		setFaults(t, service)
 		c.ask("right", "POST", "/providers/main/probe", "", secrets["CALLER_KEY"])
 		setFaults(t, service, simulatedtest.Fault{Kind: kind, Share: 0.7})
@@ -191,7 +192,8 @@ func (c *canaries) status(texts ...string) {
 func (c *canaries) flushAndSolve() {
 	var all sync.WaitGroup
 	c.ask("right", "DELETE", "/pool/login/tokens", "", secrets["CALLER_KEY"])
-	for path, body := range map[string]string{"/pool/login/token?wait=1s": "", "/solve": strings.Replace(guest, "}", `,"timeout":"1s"}`, 1)} {
+	for path, body := range map[string]string{"/pool/login/token?wait=1s": "",
+		"/solve": strings.Replace(guest, "}", `,"timeout":"1s"}`, 1)} {
 		all.Go(func() { c.ask("right", "POST", path, body, secrets["CALLER_KEY"]) })
 	}
 	all.Wait()
@@ -233,7 +235,8 @@ func (c *canaries) end() {
 	_ = testkit.Receive(c.TB, 20*time.Second, "the end after SIGQUIT", c.Ended)
 	output := c.Process.Output.String()
 	c.show("the log and the trace", output)
-	for _, text := range []string{"SIGQUIT", "goroutine ", "level=DEBUG", "msg=request ", "ERROR_WRONG_USER_KEY", "provider=unreachable"} {
+	for _, text := range []string{"SIGQUIT", "goroutine ", "level=DEBUG", "msg=request ", "ERROR_WRONG_USER_KEY",
+		"provider=unreachable"} {
 		if !strings.Contains(output, text) {
 			c.Errorf("the log lacks %s", text)
 		}

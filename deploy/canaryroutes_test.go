@@ -21,7 +21,8 @@ var guest = `{"type":"turnstile","sitekey":"k","pageurl":"https://solve.example.
 var proxyOfCaller = secrets["PROXY_USER"] + ":" + secrets["PROXY_PASSWORD"] + "@proxy.example.com:8080"
 
 // callerTask is a task of the protocol create_task for the target `other`.
-const callerTask = `{"type":"RecaptchaV2TaskProxyless","websiteURL":"https://staging.example.com/other","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI"}`
+const callerTask = `{"type":"RecaptchaV2TaskProxyless","websiteURL":"https://staging.example.com/other",` +
+	`"websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI"}`
 
 // pictureTask is a task with a picture.
 var pictureTask = `{"type":"ImageToTextTask","body":"` + secrets["PICTURE"] + `"}`
@@ -84,7 +85,8 @@ func (c *canaries) everyRoute(accepted bool) {
 		})
 	}
 	all.Wait()
-	for _, profile := range []string{"cmdline", "goroutine?debug=2", "heap?debug=1", "allocs", "profile?seconds=1", "trace?seconds=1"} {
+	for _, profile := range []string{"cmdline", "goroutine?debug=2", "heap?debug=1", "allocs", "profile?seconds=1",
+		"trace?seconds=1"} {
 		all.Go(func() { c.ask("right", "GET", "/debug/pprof/"+profile, "", key) })
 	}
 	all.Wait()
@@ -103,7 +105,8 @@ func (c *canaries) requests(prepare bool) map[string]request {
 	auth := `{"clientKey":"` + key + `"`
 	submit := "key=" + key + "&method=turnstile&sitekey=k&pageurl=https://solve.example.com/c&proxytype=HTTP&proxy=" +
 		proxyOfCaller
-	guestTask := `{"type":"TurnstileTask","websiteURL":"https://solve.example.com/b","websiteKey":"k","proxyType":"http","proxyAddress":"proxy.example.com","proxyPort":8080,` +
+	guestTask := `{"type":"TurnstileTask","websiteURL":"https://solve.example.com/b","websiteKey":"k",` +
+		`"proxyType":"http","proxyAddress":"proxy.example.com","proxyPort":8080,` +
 		`"proxyLogin":"` + secrets["PROXY_USER"] + `","proxyPassword":"` + secrets["PROXY_PASSWORD"] + `"}`
 	all := map[string]request{
 		"POST /pool/{target}/token/{id}/report": {id: token, body: outcome},

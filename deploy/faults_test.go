@@ -174,7 +174,8 @@ func storeFaults(t *testing.T) *watched {
 	// Redis keeps 100,000 hand-outs.
 	const handouts = "{captcha}:outbox:handouts"
 	redistest.Do(t, redis, "EVAL", `local now = redis.call('TIME')[1] .. '000'
-		for i = 1, 100000 do redis.call('XADD', KEYS[1], '*', 'at', now, 'kind', 'missed', 'row', '{"Key":"k"}') end return 1`, 1, handouts)
+		for i = 1, 100000 do redis.call('XADD', KEYS[1], '*', 'at', now, 'kind', 'missed', 'row', '{"Key":"k"}') end
+		return 1`, 1, handouts)
 	w.take("login")
 	w.fault("PostgreSQL is away for long", []string{"PooldHistoryDown", "PooldHistoryGaps"},
 		`poold_history_unrecorded_total{target="*"} >0`)

@@ -21,7 +21,8 @@ func TestNeverReadyWithoutRedis(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pools.yaml")
 	config := fmt.Sprintf("redis: {url: 'redis://127.0.0.1:%d'}\nproviders: [{name: s, protocol: simulated}]\n"+
-		"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 1}\n", testkit.FreePort(t))
+		"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, "+
+		"depth: 1}\n", testkit.FreePort(t))
 	testkit.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	address := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
 	command := exec.Command(daemontest.Binary(t), "serve", "--config", file, "--listen", address)

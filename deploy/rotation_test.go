@@ -57,9 +57,12 @@ func TestRotationUnderLoad(t *testing.T) {
 		return fmt.Sprintf("    - {name: ci, key: '${file:%s}', scopes: [token, status, admin]}\n", file(name))
 	}
 	config := func(keys string) string {
-		return fmt.Sprintf("redis: {url: 'redis://poold:${file:%s}@%s'}\nhistory: {backend: postgres, url: 'postgres://poold:${file:%s}@127.0.0.1:%d/%s'}\nserver:\n  tls: {cert: %s/cert.pem, key: %s/key.pem}\n  keys:\n%s"+
-			"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, concurrency: 100, first_poll: 200ms, poll_interval: 500ms}]\n"+
-			"targets:\n  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 40}\n",
+		return fmt.Sprintf("redis: {url: 'redis://poold:${file:%s}@%s'}\n"+
+			"history: {backend: postgres, url: 'postgres://poold:${file:%s}@127.0.0.1:%d/%s'}\n"+
+			"server:\n  tls: {cert: %s/cert.pem, key: %s/key.pem}\n  keys:\n%s"+
+			"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, concurrency: 100, first_poll: 200ms, "+
+			"poll_interval: 500ms}]\ntargets:\n"+
+			"  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 40}\n",
 			file("redis"), address, file("database"), server.Port, name, first, first, keys, provider)
 	}
 	p := daemontest.Start(t, daemontest.Options{

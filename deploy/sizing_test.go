@@ -114,8 +114,8 @@ func documented(t testing.TB) map[string]float64 {
 	return figures
 }
 
-// TestSizing: the memory that the section "Sizing" of docs/redis.md gives is right to a quarter. With -v the test prints
-// the measured one.
+// TestSizing: the memory that the section "Sizing" of docs/redis.md gives is right to a quarter. With -v the test
+// prints the measured one.
 func TestSizing(t *testing.T) {
 	t.Parallel()
 	figures := documented(t)

@@ -61,9 +61,9 @@ func (c *Client) Report(ctx context.Context, token Token, outcome string) error 
 	})
 }
 
-// repeat calls try until it succeeds, or until a further try would not help or come too late, or 15 in a row had no
-// answer.
-func repeat(ctx context.Context, most time.Duration, try func(ctx context.Context, wait time.Duration) error) (err error) {
+// repeat calls try, with the time that it may wait, until it succeeds, or until a further try would not help or come
+// too late, or 15 in a row had no answer.
+func repeat(ctx context.Context, most time.Duration, try func(context.Context, time.Duration) error) (err error) {
 	end, limited := ctx.Deadline()
 	if !limited {
 		end = time.Now().Add(most)

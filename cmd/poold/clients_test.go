@@ -124,7 +124,8 @@ func TestTwoCaptchaClient(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "picture.png")
 	testkit.NoError(t, os.WriteFile(file, append(picture, '2'), 0o600))
 	client.PollingInterval = 1
-	for _, normal := range []api2captcha.Normal{{Base64: base64.StdEncoding.EncodeToString(picture)}, {File: file, CaseSensitive: true, MinLen: 2}} {
+	text := base64.StdEncoding.EncodeToString(picture)
+	for _, normal := range []api2captcha.Normal{{Base64: text}, {File: file, CaseSensitive: true, MinLen: 2}} {
 		if text, id, err := client.Solve(normal.ToRequest()); err != nil || text == "" {
 			t.Errorf("a picture: %q, %v", text, err)
 		} else if err := client.Report(id, false); err != nil {
@@ -186,7 +187,8 @@ func TestTasksSurviveAKill(t *testing.T) {
 	again := startPoold(t, p.Config, clientKey)
 	testkit.Equal(t, "after the answer", again.poll(told), token)
 	seen := map[string]bool{token: true}
-	for what, id := range map[string]string{"between submit and poll": unpolled, "after the take": taken, "before the answer": noted} {
+	for what, id := range map[string]string{"between submit and poll": unpolled, "after the take": taken,
+		"before the answer": noted} {
 		body, _, err := again.request(t.Context(), http.DefaultClient, "/res.php?action=get&key="+strangersKey+"&id="+id, "")
 		if err != nil || string(body) != "ERROR_WRONG_CAPTCHA_ID" {
 			t.Errorf("%s: a stranger is told %.60s, %v", what, body, err)

@@ -49,7 +49,8 @@ func TestExitCodes(t *testing.T) {
 		{"check --config " + good, 0, "is valid; targets: 1, providers: 1", ""},
 		{"check --config " + bad, 1, bad + ":1: error: providers: ", "problems in " + bad + ": 2"},
 		{"check --config " + dir + "/none.yaml", 1, dir +
-			"/none.yaml: error: the file cannot be read: no such file or directory; name the file with --config (or POOLD_CONFIG)", "problems in"},
+			"/none.yaml: error: the file cannot be read: no such file or directory; " +
+			"name the file with --config (or POOLD_CONFIG)", "problems in"},
 		// The first log line of a start precedes every step that can wait, even the reading of the
 		// file.
 		{"serve --config " + dir + "/none.yaml", 1, "", `msg=starting version=dev commit=`},
@@ -81,7 +82,8 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 	// refuse it, and one is in use, so the daemon cannot bind it. The error shows which of the two
 	// addresses the daemon used.
 	const open, openText = "0.0.0.0:1", "the daemon listens on loopback addresses only"
-	const takenText = "address already in use by another program or another poold: stop it, or choose another address with --listen (or POOLD_LISTEN, or server.listen in the file)"
+	const takenText = "address already in use by another program or another poold: stop it, " +
+		"or choose another address with --listen (or POOLD_LISTEN, or server.listen in the file)"
 	used := taken.Addr().String()
 	writeFile(t, file("taken"), "server: {listen: '"+used+"'}\n"+serverless)
 	writeFile(t, file("open"), "server: {listen: '"+open+"'}\n"+serverless)
@@ -176,7 +178,8 @@ func TestHelpAndManPages(t *testing.T) {
 func TestVersionOfTheImage(t *testing.T) {
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "Dockerfile"))
 	testkit.NoError(t, err)
-	for _, want := range []string{"-X main.version=${VERSION}", "-X main.revision=${COMMIT}", "\nARG VERSION=", "\nARG COMMIT="} {
+	for _, want := range []string{"-X main.version=${VERSION}", "-X main.revision=${COMMIT}", "\nARG VERSION=",
+		"\nARG COMMIT="} {
 		if !strings.Contains(string(dockerfile), want) {
 			t.Errorf("the Dockerfile has no %q", want)
 		}

@@ -42,7 +42,8 @@ func TestDocsListTheKeysOfRedis(t *testing.T) {
 	pages, _ := readDocs(t)
 	names := regexp.MustCompile(`'@([a-z]+)[:']|p\.key\("([a-z]+)"|Prefix \+ "\}:([a-z]+)"`)
 	found := 0
-	testkit.NoError(t, filepath.WalkDir(filepath.Join(root, "internal"), func(path string, _ os.DirEntry, err error) error {
+	internal := filepath.Join(root, "internal")
+	testkit.NoError(t, filepath.WalkDir(internal, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}

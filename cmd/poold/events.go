@@ -90,8 +90,8 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	}
 }
 
-// noteBudgets adds an event for each budget of which 80 to 100 % are used, and one when it has room again: less than 75 %
-// are used, or the file limits it no longer: it was in the uses before.
+// noteBudgets adds an event for each budget of which 80 to 100 % are used, and one when it has room again: less than
+// 75 % are used, or the file limits it no longer: it was in the uses before.
 func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (uses []status.BudgetUse) {
 	uses = doc.BudgetUses()
 	for _, was := range before {
@@ -133,7 +133,7 @@ func limitOf(use string) (limit, window string) {
 	return limit, window
 }
 
-// watch reads the status now and then: for events about budgets, and so that it has recent figures when Redis goes away.
+// watch reads the status now and then: for events about budgets, and to have recent figures when Redis goes away.
 func (d *daemon) watch(ctx context.Context) error {
 	var uses []status.BudgetUse
 	for backoff.Sleep(ctx, watchEvery) == nil {

@@ -48,7 +48,8 @@ const (
 	smallBudget  = 12
 	refusableKey = "1x00000000000000000000BB"
 	storyTargets = `targets:
-  small: {type: turnstile, sitekey: %s, pageurl: "https://example.com/", owner: small@example.com, depth: 2, budget: {per_day: %d}}
+  small: {type: turnstile, sitekey: %s, pageurl: "https://example.com/", owner: small@example.com, depth: 2,
+          budget: {per_day: %d}}
   refusable: {type: turnstile, sitekey: %s, pageurl: "https://example.com/", owner: qa@example.com, depth: 2}
 `
 )
@@ -78,7 +79,8 @@ func newEveryFault(t *testing.T) *everyFault {
 dedup: {backend: postgres, url: %q}
 history: {backend: postgres, url: %q}
 notify: {url: %q}
-server: {keys: [{name: story, key: %s, scopes: [token, solve, status, admin]}]}`, s.database, s.database, hook.URL, storyKey),
+server: {keys: [{name: story, key: %s, scopes: [token, solve, status, admin]}]}`,
+			s.database, s.database, hook.URL, storyKey),
 	})
 	s.w.edit(t, "targets:\n", fmt.Sprintf(storyTargets, smallKey, smallBudget, refusableKey))
 	s.w.initHistory(t, nil)

@@ -48,7 +48,8 @@ func newStory(t *testing.T, blocks []block, service string) *story {
 	for _, target := range s.file["targets"].(map[string]any) {
 		delete(target.(map[string]any), "simulated_only") // for poold, the story's service is a real service
 	}
-	s.add(fmt.Sprintf("providers: [{name: captchaai, service: captchaai, url: %q, key: %s, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 2.99}]", service, exampleKey))
+	s.add(fmt.Sprintf("providers: [{name: captchaai, service: captchaai, url: %q, key: %s, first_poll: 100ms, "+
+		"poll_interval: 100ms, price_per_1000: 2.99}]", service, exampleKey))
 	key := ""
 	if slices.ContainsFunc(blocks, func(b block) bool { return strings.Contains(b.text, "POOLD_KEY") }) {
 		key = exampleKey
@@ -203,7 +204,8 @@ func (s *story) linkModules() {
 		s.t.Fatal(err)
 	}
 	writeFile(s.t, s.path("playwright.config.js"), fmt.Sprintf(
-		"module.exports = { timeout: 120_000, expect: { timeout: 60_000 }, use: { launchOptions: { executablePath: %q } } };\n", browser))
+		"module.exports = { timeout: 120_000, expect: { timeout: 60_000 }, "+
+			"use: { launchOptions: { executablePath: %q } } };\n", browser))
 }
 
 // newSite starts a site with a form that a CAPTCHA protects. The form accepts tokens of the
@@ -220,7 +222,8 @@ func newSite(t *testing.T) *httptest.Server {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
-		_, _ = w.Write([]byte(`<form method="post"><div class="g-recaptcha"><textarea name="g-recaptcha-response" style="display: none"></textarea></div><button>Log in</button></form>`))
+		_, _ = w.Write([]byte(`<form method="post"><div class="g-recaptcha"><textarea name="g-recaptcha-response" ` +
+			`style="display: none"></textarea></div><button>Log in</button></form>`))
 	}))
 	t.Cleanup(site.Close)
 	return site

@@ -15,7 +15,8 @@ import (
 // When poold starts, a few log lines name the address of the status page, and a command to take a token.
 func TestGreeting(t *testing.T) {
 	const (
-		login = "targets:\n  alone: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, paused: true}\n" +
+		login = "targets:\n" +
+			"  alone: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, paused: true}\n" +
 			"  login: {type: turnstile, sitekey: y, pageurl: 'https://example.com/', owner: qa@example.com}\n"
 		real = "providers: [{name: acme, url: 'https://s.example.com', key: canary1}]\n"
 		keys = "server: {keys: [{name: a, key: canary-canary-canary, scopes: [token]}]}\n"

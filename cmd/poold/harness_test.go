@@ -146,7 +146,8 @@ func (p *process) balance() int {
 			m["poold_pool_tokens"] + underWay
 		total, isRead := m["poold_bought_total"] // a busy Redis may not have answered yet
 		bought = total
-		books = fmt.Sprintf("bought %v, accounted for %v: hit %v waited %v returned %v expired %v failed %v lost %v flushed %v fresh %v under way %v",
+		books = fmt.Sprintf("bought %v, accounted for %v: hit %v waited %v returned %v expired %v failed %v lost %v "+
+			"flushed %v fresh %v under way %v",
 			bought, sum, outcome("hit"), outcome("waited"), m["poold_tokens_returned_total"], m["poold_tokens_expired_total"],
 			m["poold_orders_failed_total"], m["poold_orders_lost_total"], m["poold_tokens_flushed_total"],
 			m["poold_pool_tokens"], underWay)
@@ -260,7 +261,8 @@ func tail(text string, most int) string {
 const serverless = `
 providers: [{name: simulated, protocol: simulated, concurrency: 5}]
 targets:
-  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://example.com/", owner: qa@example.com, depth: 1}
+  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://example.com/", owner: qa@example.com,
+          depth: 1}
 `
 
 // tells waits until a replica lists events of these kinds, and returns the kinds of all events, the newest first.

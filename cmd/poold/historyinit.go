@@ -16,9 +16,9 @@ func newHistoryInit(c *cli.Console) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init",
 		Short: "prepare the store of the history",
-		Long: "Prepares the store of the history that the file names: DynamoDB's table, or PostgreSQL's tables. The section\n" +
-			"dedup uses the same tables in its own database. You may repeat the command: it makes tables that were dropped\n" +
-			"and keeps all other tables. If DynamoDB's table differs, the error names its shape.",
+		Long: "Prepares the store of the history that the file names: DynamoDB's table, or PostgreSQL's tables. The " +
+			"section\ndedup uses the same tables in its own database. You may repeat the command: it makes tables that " +
+			"were dropped\nand keeps all other tables. If DynamoDB's table differs, the error names its shape.",
 		Example: "  poold history init --config pools.yaml",
 		Args:    cobra.NoArgs,
 	}

@@ -37,7 +37,8 @@ func TestCheckLive(t *testing.T) {
 	check := func(redis, provider string) (code int, lines string) {
 		t.Helper()
 		writeFile(t, path, fmt.Sprintf("redis: {url: '%s'}\nproviders:\n%s\n"+
-			"targets:\n  login: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, budget: {per_day: 1}}\n", redis, provider))
+			"targets:\n  login: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, "+
+			"budget: {per_day: 1}}\n", redis, provider))
 		code, out, log := runCommand(t, nil, "check", "--live", "--config", path)
 		if strings.Contains(out+log, key) || strings.Contains(out+log, "canary") ||
 			strings.ContainsFunc(out+log, func(c rune) bool { return c < ' ' && c != '\n' }) {
@@ -74,7 +75,8 @@ func TestCheckLive(t *testing.T) {
 			"error: redis: redis refuses the connection: nothing listens there (127.0.0.1:1)\nok: provider acme"},
 		{"a wrong key", "embedded", provider("2captcha",
 			service(simulatedtest.Options{Flavour: simulatedtest.TwoCaptcha, Key: "fedcba9876543210fedcba9876543210"})), 1,
-			"error: provider acme: reading the balance: ERROR_KEY_DOES_NOT_EXIST: the service refuses the key: check providers.acme.key in the configuration file"},
+			"error: provider acme: reading the balance: ERROR_KEY_DOES_NOT_EXIST: the service refuses the key: " +
+				"check providers.acme.key in the configuration file"},
 		{"no service", "embedded", provider("2captcha", "http://127.0.0.1:1"), 1,
 			"error: provider acme: reading the balance: "},
 		{"no money", "embedded", provider("2captcha", says("0")), 1,

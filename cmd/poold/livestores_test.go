@@ -70,7 +70,8 @@ func TestCheckLiveTriesStores(t *testing.T) {
 		return fmt.Sprintf("history: {backend: dynamodb, table: Live, endpoint: '%s'}", endpoint)
 	}
 	says("no table", table(emulator.URL), 1,
-		"error: dynamodb of history: looking at the table: history: the store does not answer: the table Live does not exist: poold history init makes it\n")
+		"error: dynamodb of history: looking at the table: history: the store does not answer: "+
+			"the table Live does not exist: poold history init makes it\n")
 	initialize(table(emulator.URL))
 	says("a table", table(emulator.URL), 0, "ok: dynamodb of history: the table Live is ready\n")
 	says("silent", table("http://"+silent), 1, "error: dynamodb of history: ")

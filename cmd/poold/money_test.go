@@ -22,10 +22,13 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 	if left := time.Until(time.Now().Truncate(24 * time.Hour).Add(24 * time.Hour)); left < 2*time.Minute {
 		time.Sleep(left) // else the UTC day could end during the test
 	}
-	const config = "server:\n  keys:\n  - {name: ops, key: key-of-operators-0, scopes: [token, status]}\n  - {name: ci, key: key-of-the-callers, scopes: [token], budget: {money_per_day: 1.5}}\n" +
+	const config = "server:\n  keys:\n  - {name: ops, key: key-of-operators-0, scopes: [token, status]}\n" +
+		"  - {name: ci, key: key-of-the-callers, scopes: [token], budget: {money_per_day: 1.5}}\n" +
 		"providers: [{name: own, protocol: simulated, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 1000}]\n" +
-		"currency: USD\nowners: {qa@example.com: {budget: {money_per_month: %s}}}\ndefaults: {owner: qa@example.com, depth: 3}\ntargets:\n" +
-		"  a: {type: turnstile, sitekey: a, pageurl: 'https://example.com/a'}\n  b: {type: turnstile, sitekey: b, pageurl: 'https://example.com/b'}\n"
+		"currency: USD\nowners: {qa@example.com: {budget: {money_per_month: %s}}}\n" +
+		"defaults: {owner: qa@example.com, depth: 3}\ntargets:\n" +
+		"  a: {type: turnstile, sitekey: a, pageurl: 'https://example.com/a'}\n" +
+		"  b: {type: turnstile, sitekey: b, pageurl: 'https://example.com/b'}\n"
 	path := filepath.Join(t.TempDir(), "pools.yaml")
 	writeFile(t, path, fmt.Sprintf(config, "4.5"))
 	p := startPoold(t, path, "key-of-operators-0")
@@ -36,7 +39,8 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 		}
 		return n, reasons
 	}
-	const reason = "the budget of owner qa@example.com is used up: 4 USD of 4.5 USD in this UTC month; there is room again at "
+	const reason = "the budget of owner qa@example.com is used up: 4 USD of 4.5 USD in this UTC month; " +
+		"there is room again at "
 	testkit.Within(t, 20*time.Second, "the end of the money", func() bool {
 		n, reasons := bought()
 		return n == 4 && strings.Contains(reasons, reason)
@@ -82,7 +86,8 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 	}
 	const usedUp, ok = "budget_used_up owner:qa@example.com The budget of owner qa@example.com is used up: ",
 		"budget_ok owner:qa@example.com "
-	tells("budget_used_up key:ci The budget of key ci is used up: 2 USD of 1.5 USD on this UTC day: the key gets no tokens; there is room again at ")
+	tells("budget_used_up key:ci The budget of key ci is used up: 2 USD of 1.5 USD on this UTC day: " +
+		"the key gets no tokens; there is room again at ")
 	tells(usedUp + "4 USD of 4.5 USD in this UTC month: nothing is bought")
 
 	p.Write(fmt.Sprintf(config, "6"))
@@ -120,6 +125,6 @@ func TestFailingTargetsAreToldOnce(t *testing.T) {
 	p.tells(events.TargetFailing)
 	w.edit(t, w.provider, daemontest.Provider(t, heals))
 	all := p.tells(events.TargetOK)
-	all = slices.DeleteFunc(all, func(kind events.Kind) bool { return kind != events.TargetFailing && kind != events.TargetOK })
+	all = slices.DeleteFunc(all, func(k events.Kind) bool { return k != events.TargetFailing && k != events.TargetOK })
 	testkit.DeepEqual(t, "events, the newest first", all, []events.Kind{events.TargetOK, events.TargetFailing})
 }

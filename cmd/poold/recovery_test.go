@@ -74,7 +74,8 @@ providers:
 dead_letters: {dir: "%s"}
 %s
 targets:
-  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://example.com/", owner: qa@example.com, depth: %d%s}
+  login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://example.com/", owner: qa@example.com,
+          depth: %d%s}
 `, w.redis, w.provider, with.pace, with.timeout, with.provider, w.letters, with.top, with.depth, with.target))
 	return w
 }
@@ -240,6 +241,7 @@ func TestRedisComesBackWithItsFile(t *testing.T) {
 		func() bool { return ledger(t, w.provider).Totals.Collected == depth })
 	startRedis()
 	s := w.atRest(t, p, 90*time.Second)
-	testkit.Equal(t, "submitted, lost and ready", fmt.Sprint(ledger(t, w.provider).Totals.Submitted, s.Lost, s.Fresh), "3 0 3")
+	submitted := ledger(t, w.provider).Totals.Submitted
+	testkit.Equal(t, "submitted, lost and ready", fmt.Sprint(submitted, s.Lost, s.Fresh), "3 0 3")
 	testkit.AtLeast(t, "tokens", w.drain(t, p, map[string]bool{}), depth)
 }

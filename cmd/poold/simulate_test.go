@@ -37,7 +37,8 @@ func TestSimulateTarget(t *testing.T) {
 	}
 	var got map[string]float64
 	testkit.NoError(t, json.Unmarshal([]byte(out), &got))
-	for _, field := range []string{"requests", "hits", "hit_rate", "misses", "bought", "expired", "failed", "waste_per_request", "bought_per_served", "peak_in_flight", "peak_held"} {
+	for _, field := range []string{"requests", "hits", "hit_rate", "misses", "bought", "expired", "failed",
+		"waste_per_request", "bought_per_served", "peak_in_flight", "peak_held"} {
 		if _, ok := got[field]; !ok {
 			t.Errorf("the answer has no %s", field)
 		}
@@ -122,7 +123,8 @@ func TestSimulatedMoney(t *testing.T) {
 	}
 	without, with := asJSON(), asJSON("--price", "2.99")
 	bought := with["bought"].(float64)
-	for field, want := range map[string]string{"price_per_1000": "2.99", "spent": fmt.Sprintf("%.6g", bought*0.00299), "spent_per_day": "6.4643"} {
+	for field, want := range map[string]string{"price_per_1000": "2.99", "spent": fmt.Sprintf("%.6g", bought*0.00299),
+		"spent_per_day": "6.4643"} {
 		testkit.Equal(t, field, fmt.Sprintf("%.6g", with[field]), want)
 		delete(with, field)
 	}

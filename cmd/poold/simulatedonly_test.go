@@ -23,7 +23,8 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 	server := httptest.NewServer(service)
 	defer server.Close()
 	const targets = "solve: {owner: q, pages: ['https://example.com/*'], budget: {per_hour: 100}}\ntargets:\n" +
-		"  demo: {type: turnstile, sitekey: demo, pageurl: 'https://example.com/demo', owner: q, depth: 2, simulated_only: true, on_empty: solve, warm: [{cron: '* * * * *', tokens: 3, for: 1h}]}\n" +
+		"  demo: {type: turnstile, sitekey: demo, pageurl: 'https://example.com/demo', owner: q, depth: 2, " +
+		"simulated_only: true, on_empty: solve, warm: [{cron: '* * * * *', tokens: 3, for: 1h}]}\n" +
 		"  mine: {type: turnstile, sitekey: mine, pageurl: 'https://example.com/mine', owner: q, depth: 2}\n"
 	path := filepath.Join(t.TempDir(), "pools.yaml")
 	writeFile(t, path, "providers: [{name: own, protocol: simulated, first_poll: 100ms, poll_interval: 100ms}]\n"+targets)
@@ -31,7 +32,8 @@ func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "a simulated order",
 		func() bool { at := p.target("demo"); return at.InFlight+at.Fresh > 0 })
 	writeFile(t, path, fmt.Sprintf(
-		"providers: [{name: paid, url: '%s', key: key-of-the-test, first_poll: 100ms, poll_interval: 100ms, price_per_1000: 1}]\n", server.URL)+targets)
+		"providers: [{name: paid, url: '%s', key: key-of-the-test, first_poll: 100ms, poll_interval: 100ms, "+
+			"price_per_1000: 1}]\n", server.URL)+targets)
 	p.order(http.MethodPost, "/-/reload", "", http.StatusNoContent)
 	testkit.Within(t, 20*time.Second, "the end of the simulated orders",
 		func() bool { at := p.target("demo"); return at.InFlight == 0 && at.State == "paused" })

@@ -17,7 +17,8 @@ import (
 )
 
 // buying is the section of the configuration file that allows purchases for /solve.
-const buying = `solve: {owner: qa@example.com, pages: ["https://example.com/*"], images: true, budget: {per_day: 100000}}`
+const buying = `solve: {owner: qa@example.com, pages: ["https://example.com/*"], images: true, ` +
+	`budget: {per_day: 100000}}`
 
 // guest returns a body of POST /solve for an identity that no target has.
 func guest(name string, more ...string) string {

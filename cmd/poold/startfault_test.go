@@ -46,8 +46,8 @@ func TestAStartEndsIfABackendCannotBeOpened(t *testing.T) {
 	}
 }
 
-// The daemon starts, and a reload is applied, even if the folder for dead letters cannot be used, which no hand-out needs.
-// It logs the error.
+// The daemon starts, and a reload is applied, even if the folder for dead letters cannot be used, which no hand-out
+// needs. It logs the error.
 func TestWithoutAFolderForDeadLetters(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

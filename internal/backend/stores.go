@@ -28,7 +28,8 @@ type Store struct {
 // Stores opens the stores outside Redis. The caller closes them, also those that it gets with an error.
 func Stores(ctx context.Context, set *targets.Set, log *slog.Logger) (all []Store, err error) {
 	if set.Dedup.Backend == targets.DedupPostgres {
-		if all, err = addDatabase(all, "dedup.url", set.Dedup.URL, log); err != nil { //nolint:contextcheck // it does not connect
+		all, err = addDatabase(all, "dedup.url", set.Dedup.URL, log) //nolint:contextcheck // it does not connect
+		if err != nil {
 			return all, err
 		}
 	}

@@ -16,7 +16,8 @@ import (
 // Pauses double from First to Most and spread over 50 % to 150 %.
 func TestDoubling(t *testing.T) {
 	d := backoff.Doubling{First: time.Second, Most: 5 * time.Second}
-	for n, want := range []time.Duration{1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 4: 5 * time.Second, 100: 5 * time.Second} {
+	for n, want := range []time.Duration{1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 4: 5 * time.Second,
+		100: 5 * time.Second} {
 		if want == 0 {
 			continue
 		}

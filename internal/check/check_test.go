@@ -50,13 +50,14 @@ func TestCheckFailsIfItCannotPrint(t *testing.T) {
 // With --json each line is an object.
 func TestCheckInJSON(t *testing.T) {
 	printed, _ := runCheck(t, "targets: {}\n", "--json")
-	const want = `{"class":"error","file":"FILE","line":1,"text":"targets: has no target: add at least one, with paused: true to buy nothing"}`
+	const want = `{"class":"error","file":"FILE","line":1,"text":"targets: has no target: add at least one, ` +
+		`with paused: true to buy nothing"}`
 	testkit.Equal(t, "printed", strings.TrimSpace(printed), want)
 }
 
 // Each line of the output is an error, a warning or a fact. One line describes a target, its cost without requests and
-// its limit. Missing budgets and prices are warnings, unless the provider is simulated. testdata/files.txt has files, and
-// below => the output.
+// its limit. Missing budgets and prices are warnings, unless the provider is simulated. testdata/files.txt has files,
+// and below => the output.
 func TestCheck(t *testing.T) {
 	text, err := os.ReadFile("testdata/files.txt")
 	testkit.NoError(t, err)

@@ -120,7 +120,8 @@ func (a *answers) check(flag, answer string) (fault string) {
 	case flag == "key-variable" && likeKey.MatchString(answer) && strings.ContainsAny(answer, "0123456789"):
 		return "looks like the key itself: name the variable that has it"
 	case flag == "key-variable" && !variable.MatchString(answer):
-		return "must be the name of a variable, such as CAPTCHAAI_API_KEY, not the key: only capitals, digits and _, without a $"
+		return "must be the name of a variable, such as CAPTCHAAI_API_KEY, not the key: only capitals, digits and _, " +
+			"without a $"
 	case flag == "page" && !page.MatchString(answer):
 		return "must be the whole address, without spaces: begin with https://"
 	case flag == "sitekey":

@@ -11,13 +11,15 @@ import (
 
 // TestInit: flags and lines of the input answer the questions; a file is written only if it is valid and new.
 func TestInit(t *testing.T) {
-	const flags = "--service captchaai --page https://staging.example.com/login/ --sitekey 1x00000000000000000000AA --owner qa@example.com"
+	const flags = "--service captchaai --page https://staging.example.com/login/ --sitekey 1x00000000000000000000AA " +
+		"--owner qa@example.com"
 	for name, c := range map[string]struct {
 		args, input string
 		printed     []string // parts of the output, the error and the file
 		err         string
 	}{
-		"answers": {"", "captcha\n2captcha\n\nwww.example.com\nhttps://www.example.com/a?b=c\nabc\ndata-sitekey=\"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI\"\n\nqa: \"team\"\n", []string{
+		"answers": {"", "captcha\n2captcha\n\nwww.example.com\nhttps://www.example.com/a?b=c\nabc\n" +
+			"data-sitekey=\"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI\"\n\nqa: \"team\"\n", []string{
 			"wrote FILE", "captchaai; did you mean captchaai?\nsolving service", "begin with https://\naddress",
 			"must be only the value of data-sitekey", "service: 2captcha\n", "key: ${TWOCAPTCHA_API_KEY}", "  www-a: ",
 			"type: recaptcha_v2                       # or recaptcha_v3, hcaptcha, turnstile\n", `owner: "qa: \"team\""`,

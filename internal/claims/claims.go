@@ -93,7 +93,7 @@ func (c *Claims) Enter(ctx context.Context, e Entry) (claim Claim, err error) {
 	return claim, err
 }
 
-// Hold renews the lease. It returns false if another replica holds the claim, or if the solve has ended or taken too long.
+// Hold renews the lease. It returns false if another replica holds the claim, or the solve has ended or taken too long.
 func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64) (mine bool, err error) {
 	err = c.step(ctx, key, func(v *value) bool {
 		mine = v.hold(fence, Lease)
@@ -177,8 +177,7 @@ type ending struct {
 	Ends  int64  `json:"ends"`
 }
 
-// left returns the time until a stored moment; 0 if it has passed, or is further ahead than most: then the clock was set
-// back.
+// left returns the time until a stored moment; 0 if it has passed, or is later than most: then the clock was set back.
 func (v *value) left(moment int64, most time.Duration) time.Duration {
 	left := time.Duration(moment-v.now) * time.Millisecond
 	if left > most+setBack {

@@ -67,7 +67,8 @@ func testStolenCommits(t *testing.T, server *postgrestest.Server) {
 // named. Then all heals.
 func testOutages(t *testing.T, server *postgrestest.Server) {
 	var log testkit.Log
-	for name, outage := range map[string]postgrestest.Outage{"silent": server.Outages(t)["silent"], "dropped": {}} { // package postgres knows more
+	// package postgres knows more
+	for name, outage := range map[string]postgrestest.Outage{"silent": server.Outages(t)["silent"], "dropped": {}} {
 		address := server.Database(t)
 		store := openPostgres(t, address, "captcha", postgres.DefaultLimit, &log)
 		c := claims.Claims{Store: store}
@@ -113,8 +114,9 @@ func testRows(t *testing.T, server *postgrestest.Server) {
 		}
 	}
 	const row = "captcha:key|sitekey|https://example.com/login|captcha|t"
-	if got := server.SQL(t, address, `select key, sitekey, pageurl, convert_from(solution, 'UTF8'), created_at between now() - interval '5 minutes' and now()
-		from captcha_cache order by key`); !strings.HasPrefix(got, row) {
+	got := server.SQL(t, address, `select key, sitekey, pageurl, convert_from(solution, 'UTF8'),
+		created_at between now() - interval '5 minutes' and now() from captcha_cache order by key`)
+	if !strings.HasPrefix(got, row) {
 		t.Errorf("the rows are %s", got)
 	}
 }

@@ -127,8 +127,9 @@ func TestCommands(t *testing.T) {
 		"POST /providers/ac%2Fme/probe": `{"state":"down","reason":"no money","remedy":"top it up"}`,
 		"POST /dead-letters/replay":     `{"replayed":3,"dropped":2,"expired":4,"left":1}`,
 		"GET /dead-letters":             `{"letters":[{"order":"o1","task":"t\u202e","age_s":75}]}`,
-		"GET /events":                   `{"events":[{"at":"2026-01-02T03:04:05Z","kind":"k\u001b[2J","subject":"a\nb","text":"` + strings.Repeat("x", 5000) + `"}]}`,
-		"GET /readyz":                   `{"ready":true}`,
+		"GET /events": `{"events":[{"at":"2026-01-02T03:04:05Z","kind":"k\u001b[2J","subject":"a\nb",` +
+			`"text":"` + strings.Repeat("x", 5000) + `"}]}`,
+		"GET /readyz": `{"ready":true}`,
 	}
 	text, err := os.ReadFile("testdata/commands.yaml")
 	testkit.NoError(t, err)
@@ -228,7 +229,8 @@ func TestSolve(t *testing.T) {
 		Proxy: "user:canary@192.0.2.1:3128", ProxyType: "socks5",
 	})
 	for args, want := range map[string]targets.SolveRequest{
-		"--type recaptcha_v2 --sitekey k --invisible --enterprise --data-s d --user-agent u --proxy-type socks5 --proxy-file " + dir + "/proxy" + page: v2,
+		"--type recaptcha_v2 --sitekey k --invisible --enterprise --data-s d --user-agent u --proxy-type socks5 " +
+			"--proxy-file " + dir + "/proxy" + page: v2,
 		"--type recaptcha_v3 --sitekey k --action a --min-score 0.7" +
 			page: id(captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Action: "a", MinScore: 0.7}),
 		"--type turnstile --sitekey k --data 0 --dedup identity --dedup-proxy --timeout 1m30s" + page: shared,
@@ -237,7 +239,8 @@ func TestSolve(t *testing.T) {
 		"--type geetest --gt g --challenge c --api-server api-na.geetest.com" +
 			page: id(captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", APIServer: "api-na.geetest.com"}),
 		"--type geetest_v4 --captcha-id i" + page: id(captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i"}),
-		"--type image --charset digits --case-sensitive --min-length 2 --max-length 9 --phrase --math --language en --instructions left --image " + dir + "/picture": image,
+		"--type image --charset digits --case-sensitive --min-length 2 --max-length 9 --phrase --math --language en " +
+			"--instructions left --image " + dir + "/picture": image,
 	} {
 		d := &daemon{answers: map[string]string{"POST /solve": "03AF"}}
 		code, stdout, stderr := d.run(t, append([]string{"solve"}, split(args)...)...)
@@ -262,7 +265,8 @@ func TestCompletion(t *testing.T) {
 	if _, stdout, _ := d.run(t, "__complete", "history", "us"); !strings.HasPrefix(stdout, "usage\tshow") {
 		t.Errorf("%q", stdout)
 	}
-	for shell, part := range map[string]string{"bash": "__start_poold", "zsh": "#compdef poold", "fish": "complete -c poold"} {
+	for shell, part := range map[string]string{"bash": "__start_poold", "zsh": "#compdef poold",
+		"fish": "complete -c poold"} {
 		if code, script, stderr := d.run(t, "completion", shell); code != 0 || !strings.Contains(script, part) {
 			t.Errorf("%s: exit %d: %s", shell, code, stderr)
 		}
@@ -354,7 +358,8 @@ func TestLogDoesNotBlock(t *testing.T) {
 
 // Small amounts have more digits.
 func TestAmountHasTwoSignificantDigits(t *testing.T) {
-	for x, want := range map[float64]string{0: "0.00", 4.1: "4.10", 0.0996: "0.100", 0.0299: "0.030", 0.000001: "0.0000010"} {
+	for x, want := range map[float64]string{0: "0.00", 4.1: "4.10", 0.0996: "0.100", 0.0299: "0.030",
+		0.000001: "0.0000010"} {
 		testkit.Equal(t, fmt.Sprint(x), cli.Amount(x), want)
 	}
 }

@@ -41,7 +41,8 @@ func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 		parsed, err := url.Parse(*base)
 		switch {
 		case err == nil && parsed.User != nil:
-			return nil, UsageError("--url holds a user or a password, which other users could read: pass the key by --key-file or POOLD_KEY")
+			return nil, UsageError("--url holds a user or a password, which other users could read: " +
+				"pass the key by --key-file or POOLD_KEY")
 		case err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https"):
 			return nil, UsageError(fmt.Sprintf("--url must be like http://127.0.0.1:8080, not %q", *base))
 		}

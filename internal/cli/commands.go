@@ -13,13 +13,15 @@ import (
 func clientCommands() []request {
 	return []request{
 		{
-			use: "token TARGET", short: "take one token from a running daemon and print it alone; exit code 3 means no token yet",
+			use:     "token TARGET",
+			short:   "take one token from a running daemon and print it alone; exit code 3 means no token yet",
 			example: "token staging-login --wait 20s\n  poold token staging-login --min-ttl 30s --json",
 			// The method is POST, because net/http repeats a GET after a broken connection, which would take a
 			// second token.
 			method: http.MethodPost, path: "/pool/%s/token", isText: true, limit: 2 * time.Minute,
 			flags: []field{
-				{name: "wait", help: "how long to wait for a token, a `duration` or seconds, 60s at most (default what the target's on_empty says)"},
+				{name: "wait", help: "how long to wait for a token, a `duration` or seconds, 60s at most " +
+					"(default what the target's on_empty says)"},
 				{name: "min-ttl", help: "take a token with at least this much of its life left, a `duration` or seconds"},
 			},
 		},
@@ -41,12 +43,14 @@ func clientCommands() []request {
 			},
 		},
 		{
-			use: "resume TARGET", short: "end a pause that was not made in the file, or try one order of a refused target at once",
+			use:     "resume TARGET",
+			short:   "end a pause that was not made in the file, or try one order of a refused target at once",
 			example: "resume staging-login",
 			method:  http.MethodPost, path: "/pool/%s/resume", shown: summed("resumed"),
 		},
 		{
-			use: "flush TARGET", short: "discard the ready tokens of a target at once, without confirmation; orders in flight still land",
+			use:     "flush TARGET",
+			short:   "discard the ready tokens of a target at once, without confirmation; orders in flight still land",
 			example: "flush staging-login",
 			method:  http.MethodDelete, path: "/pool/%s/tokens", shown: summed("flushed"),
 		},
@@ -151,8 +155,8 @@ var (
 		"placed_at", "ended_at", "elapsed_ms", "polls", "ended_by", "state", "price",
 	}
 	sumColumns = []string{
-		"date", "type", "target", "owner", "provider", "key", "orders", "solved", "discarded", "failed", "refused", "lost", "handed_out",
-		"returned", "missed", "accepted", "rejected", "bought", "spent", "unpriced",
+		"date", "type", "target", "owner", "provider", "key", "orders", "solved", "discarded", "failed", "refused", "lost",
+		"handed_out", "returned", "missed", "accepted", "rejected", "bought", "spent", "unpriced",
 	}
 )
 

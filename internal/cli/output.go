@@ -96,7 +96,8 @@ func table(list []any, columns ...string) string {
 		if !renamed {
 			title, name = strings.ToUpper(strings.ReplaceAll(column, "_", " ")), column
 		}
-		if !slices.ContainsFunc(list, func(of any) bool { return text(member(of, name)) != "" && member(of, name) != false }) {
+		hasIt := func(of any) bool { return text(member(of, name)) != "" && member(of, name) != false }
+		if !slices.ContainsFunc(list, hasIt) {
 			continue
 		}
 		lines[0] += title + "\t"
@@ -122,7 +123,8 @@ func text(value any) string {
 	case nil:
 		return ""
 	case json.Number:
-		if f, err := value.Float64(); err == nil && (len(value) > 8 && strings.Contains(value.String(), ".") || strings.Contains(value.String(), "e-")) {
+		isLong := len(value) > 8 && strings.Contains(value.String(), ".") || strings.Contains(value.String(), "e-")
+		if f, err := value.Float64(); err == nil && isLong {
 			return decimal(f, 4)
 		}
 	}

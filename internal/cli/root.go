@@ -85,8 +85,8 @@ func (p Program) Run(ctx context.Context, c *Console, args []string) int {
 func (p Program) Root(c *Console) *cobra.Command {
 	root := p.Serve(c)
 	root.Use, root.Short, root.Example = "poold", "keeps pools of CAPTCHA tokens that were solved ahead of time", ""
-	root.Long = "poold keeps pools of CAPTCHA tokens that were solved ahead of time. Without a command it is poold serve.\n" +
-		"A flag overrides the environment, which overrides the file."
+	root.Long = "poold keeps pools of CAPTCHA tokens that were solved ahead of time. Without a command it is poold " +
+		"serve.\nA flag overrides the environment, which overrides the file."
 	root.Args = nil // so that cobra suggests a command for a mistyped one
 	root.SilenceErrors, root.SilenceUsage, root.DisableAutoGenTag = true, true, true
 	root.Version = p.Version

@@ -20,7 +20,8 @@ func newSolve(c *Console) *cobra.Command {
 	const image, proxy, idempotency = "image", "proxy_file", "idempotency_key"
 	flags := []field{
 		{name: "image", help: "`file` with the picture, at most 1 MiB"},
-		{name: "proxy-file", help: "`file` with the proxy, as user:password@host:port (env POOLD_PROXY holds the proxy itself)"},
+		{name: "proxy-file",
+			help: "`file` with the proxy, as user:password@host:port (env POOLD_PROXY holds the proxy itself)"},
 		{name: "idempotency-key", help: "the same `key` gets the same token again"},
 	}
 	isText := map[string]bool{}

@@ -139,7 +139,8 @@ func stateText(d *status.Document) string {
 	say("redis", d.Redis.Mode+", "+not[d.Redis.OK]+"ok", d.Redis.Reason)
 	if h := d.History; h != nil {
 		why := map[bool]string{true: h.Reason, false: "its rows come by Redis"}[d.Redis.OK]
-		say("history", fmt.Sprintf("%sok; rows waiting %d, lost %d", not[h.OK && d.Redis.OK], h.Waiting, h.Dropped+h.Unrecorded), why)
+		lost := h.Dropped + h.Unrecorded
+		say("history", fmt.Sprintf("%sok; rows waiting %d, lost %d", not[h.OK && d.Redis.OK], h.Waiting, lost), why)
 	}
 	for _, use := range (&status.Budget{Day: d.Budget}).Uses("") {
 		say("budget", use.Text(d.Currency), "")

@@ -28,10 +28,12 @@ func TestStatusTable(t *testing.T) {
 	if code != 0 || stdout != statusTable || stderr != "" || d.asked[0] != "GET /status.json" {
 		t.Errorf("exit %d, asked %s\n%s%s", code, d.asked, stdout, stderr)
 	}
-	d.answers[""] = `{"config":{"ok":false,"loaded_at":"t","problems":["pools.yaml:4: depth"]},"redis":{"mode":"single","reason":"away"}}`
+	d.answers[""] = `{"config":{"ok":false,"loaded_at":"t","problems":["pools.yaml:4: depth"]},` +
+		`"redis":{"mode":"single","reason":"away"}}`
 	delete(d.answers, "GET /status.json")
 	_, stdout, _ = d.run(t, "status")
-	for _, part := range []string{"in use:\npools.yaml:4: depth\n", "no target matches\n", "redis  single, not ok: away\n"} {
+	for _, part := range []string{"in use:\npools.yaml:4: depth\n", "no target matches\n",
+		"redis  single, not ok: away\n"} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("no %q in\n%s", part, stdout)
 		}

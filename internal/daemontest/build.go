@@ -28,7 +28,8 @@ var poold = sync.OnceValues(func() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(builds, "poold")
-	command := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "poold/cmd/poold") //nolint:gosec // G204: the path is that of this test
+	//nolint:gosec // G204: the path is that of this test
+	command := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "poold/cmd/poold")
 	// a static binary, as in the image and the releases
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {

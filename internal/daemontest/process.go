@@ -66,9 +66,8 @@ func Start(t testing.TB, o Options) *Process {
 		o.Binary = Binary(t)
 	}
 	line := append(append(o.Wrap, o.Binary, "serve", "--config", o.File, "--listen", o.Listen), o.Args...)
-	p := &Process{
-		URL: "http://" + o.Listen, Config: o.File, t: t, command: exec.Command(line[0], line[1:]...), key: o.Key, client: o.Client, //nolint:gosec,noctx // G204: the tests choose the program
-	}
+	p := &Process{URL: "http://" + o.Listen, Config: o.File, t: t, key: o.Key, client: o.Client}
+	p.command = exec.Command(line[0], line[1:]...) //nolint:gosec,noctx // G204: the tests choose the program
 	if o.TLS {
 		p.URL = "https://" + o.Listen
 	}
@@ -126,7 +125,7 @@ func (p *Process) Call(method, path, body string) (status int, answer string) {
 
 // Try does the same as Call, but returns an error if poold does not answer.
 func (p *Process) Try(method, path, body string) (status int, answer string, err error) {
-	request, err := http.NewRequest(method, p.URL+path, strings.NewReader(body)) //nolint:noctx // a request to a process of this test
+	request, err := http.NewRequest(method, p.URL+path, strings.NewReader(body)) //nolint:noctx // of this test
 	if err != nil {
 		return 0, "", err
 	}

@@ -45,8 +45,8 @@ type Event struct {
 	Text    string    `json:"text"`    // one sentence
 
 	// If several replicas can notice the same change, they use the same Topic and State. An event is
-	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped. BalanceOK, BudgetOK and
-	// TargetOK end another event: if their Topic has no State, they only set it.
+	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped. BalanceOK, BudgetOK
+	// and TargetOK end another event: if their Topic has no State, they only set it.
 	Topic string `json:"-"`
 	State string `json:"-"`
 	// Unless is a State of the Topic that this event does not replace; "" = it replaces any.

@@ -91,7 +91,8 @@ func testList(t *testing.T, p redistest.Place) {
 	testkit.Within(t, 20*time.Second, "the last event", func() bool { return strings.HasSuffix(one.kinds(t), "resumed") })
 
 	list := two.recent(t)
-	if got, want := one.kinds(t), "target_paused target_paused provider_down target_flushed target_flushed provider_up target_resumed"; got != want || len(list) != 7 {
+	const want = "target_paused target_paused provider_down target_flushed target_flushed provider_up target_resumed"
+	if got := one.kinds(t); got != want || len(list) != 7 {
 		t.Errorf("%s, and %d at another replica; want %s", got, len(list), want)
 	}
 	for _, e := range list[5:] {

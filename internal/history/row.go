@@ -153,8 +153,8 @@ const (
 	ScopeKey      Scope = "key"
 )
 
-// Figures are counts by name. Types, targets and providers have the outcomes of orders, elapsed_ms (from submit to end, of
-// solved and discarded orders), spent (known prices, in billionths of the currency) and unpriced (orders of unknown
+// Figures are counts by name. Types, targets and providers have the outcomes of orders, elapsed_ms (from submit to end,
+// of solved and discarded orders), spent (known prices, in billionths of the currency) and unpriced (orders of unknown
 // price). Keys have the actions, spent and unpriced.
 type Figures map[string]int64
 

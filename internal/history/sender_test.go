@@ -235,7 +235,7 @@ func checkFilled[R history.Order | history.Handout](t *testing.T, filled map[str
 	}
 }
 
-// Tokens that keys take, miss, return and report are rows. The pool's tables and the audit of httpapi show their origin.
+// Tokens that keys take, miss, return and report are rows. The pool's tables and httpapi's audit show their origin.
 func TestRowsOfHandouts(t *testing.T) {
 	at, filled := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), map[string]bool{}
 	defer checkFilled[history.Handout](t, filled)

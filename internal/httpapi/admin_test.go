@@ -203,7 +203,8 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 		return purchase.ErrUnknownProvider
 	}
 	a := d.ask(t, "POST", "/providers/main/probe", bearer(keyAll))
-	if want := `{"name":"main","state":"down","reason":"the next order tries it; the last fault was ERROR_ZERO_BALANCE","remedy":""}`; a.status != 200 || strings.TrimSpace(a.body) != want {
+	if want := `{"name":"main","state":"down","reason":"the next order tries it; ` +
+		`the last fault was ERROR_ZERO_BALANCE","remedy":""}`; a.status != 200 || strings.TrimSpace(a.body) != want {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	probed := `"msg":"provider probed","provider":"main","key":"all","state":"down"`

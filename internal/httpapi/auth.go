@@ -97,7 +97,8 @@ func (s *Server) check(c *Context) (err error) {
 // only wrong keys. A request with a right key is served even if many wrong keys come from the same
 // address.
 func (s *Server) refuseKey(c *Context, secret string) error {
-	detail := "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, or as the password of Basic"
+	detail := "no key was sent: send a key of the configuration file as Authorization: Bearer KEY, " +
+		"or as the password of Basic"
 	if secret != "" {
 		if !s.allowWrongKey(c) {
 			return NewProblem(CodeRateLimited,
@@ -126,7 +127,8 @@ func (s *Server) find(c *Context, name string) (*targets.Target, error) {
 	}
 	detail := "the configuration file has no target of this name"
 	if !s.Config.Status().OK {
-		detail = "the file was refused when it was read last (`poold check` says why), and the one in use has no target of this name"
+		detail = "the file was refused when it was read last (`poold check` says why), " +
+			"and the one in use has no target of this name"
 	}
 	if near := targets.Nearest(name, c.usable()); near != "" {
 		detail += ": did you mean " + near + "?"
@@ -164,7 +166,8 @@ func refuseStrangers(r *http.Request) error {
 	}
 	if !targets.IsLoopback(strings.ToLower(host)) {
 		return NewProblem(CodeMisdirected,
-			"without keys the Host must be localhost or a loopback address; use one of them, or add a key to the configuration file")
+			"without keys the Host must be localhost or a loopback address; use one of them, "+
+				"or add a key to the configuration file")
 	}
 	for name := range r.Header {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {

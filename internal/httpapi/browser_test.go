@@ -91,8 +91,8 @@ func (v *visitor) follow(selector string) {
 	v.waitFor(selector, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, selector))
 }
 
-// browserRenewal tests that htmx shows a take without a reload of the page, and that the focus and a search survive. The
-// search works while the user types. A paused page stays as it is.
+// browserRenewal tests that htmx shows a take without a reload of the page, and that the focus and a search survive.
+// The search works while the user types. A paused page stays as it is.
 func browserRenewal(t *testing.T, visit visitFunc) {
 	d := start(t, sampleSet(), nil, nil)
 	d.stock.readStock(t, d.target("checkout")) // as package refill does before it buys
@@ -106,14 +106,17 @@ func browserRenewal(t *testing.T, visit visitFunc) {
 		v.waitFor("a take", `row('checkout', '.depth').textContent === '`+left+`'`)
 	}
 	v.waitFor("the same page with the same focus", `marker && document.activeElement.id === 'o-checkout'`)
-	v.waitFor("the charts", `document.querySelectorAll('.plot .hit').length === 2 && document.querySelector('.facts').textContent.includes('2 hits, 0 waited, 0 missed')`)
+	v.waitFor("the charts", `document.querySelectorAll('.plot .hit').length === 2 && `+
+		`document.querySelector('.facts').textContent.includes('2 hits, 0 waited, 0 missed')`)
 	v.run(`search.focus(), search.value = 'signup', search.dispatchEvent(new Event('input', {bubbles: true}))`)
 	v.waitFor("those of a search", `document.getElementById('listed').textContent === '1 of 3 targets'`)
 	v.run(`window.marker = document.querySelector('#asof')`)
-	v.waitFor("the same after a renewal", `marker !== document.querySelector('#asof') && document.activeElement.id === 'search' &&
-		document.querySelectorAll('.target').length === 1 && location.search.includes('signup')`)
+	v.waitFor("the same after a renewal", `marker !== document.querySelector('#asof') &&
+		document.activeElement.id === 'search' && document.querySelectorAll('.target').length === 1 &&
+		location.search.includes('signup')`)
 	v.follow("#hold")
-	v.waitFor("the pause", `document.querySelector('#asof').textContent.includes('Paused') && !document.querySelector('#top').hasAttribute('hx-trigger')`)
+	v.waitFor("the pause", `document.querySelector('#asof').textContent.includes('Paused') && `+
+		`!document.querySelector('#top').hasAttribute('hx-trigger')`)
 	v.waitFor("the search of the paused page", `document.querySelectorAll('.target').length === 1`)
 }
 
@@ -154,12 +157,14 @@ func browserOperator(t *testing.T, visit visitFunc) {
 	v := visit(d, keyAll)
 	v.follow("#o-checkout")
 	v.follow("#flush")
-	v.waitFor("what it does", `document.querySelector('#confirm').textContent.includes('Discards 2 ready tokens') && document.activeElement.textContent === 'Flush'`)
+	v.waitFor("what it does", `document.querySelector('#confirm').textContent.includes('Discards 2 ready tokens') && `+
+		`document.activeElement.textContent === 'Flush'`)
 	v.follow("#pause")
 	v.waitFor("a reason to give", `document.querySelector('#confirm input[name=reason]')`)
 	v.run(`document.querySelector('#confirm input[name=reason]').value = 'tests'`)
 	v.follow("#confirm .go")
-	v.waitFor("a pause", `document.querySelector('.done').textContent === 'Buying was paused.' && row('checkout', '.why').textContent.startsWith('paused by all: tests')`)
+	v.waitFor("a pause", `document.querySelector('.done').textContent === 'Buying was paused.' && `+
+		`row('checkout', '.why').textContent.startsWith('paused by all: tests')`)
 }
 
 // browserHostile tests that long and hostile texts from the file and from services make the page neither wider nor
@@ -183,11 +188,14 @@ func browserHostile(t *testing.T, visit visitFunc) {
 		"the provider": `.providers th[scope=row]`, "its state": `.providers .badge`, "its words": `.providers .why`,
 		"an owner": `.target small`, "the service's words": `.target .why`, "the opened row": `.detail .facts`,
 	} {
-		v.waitFor(what, fmt.Sprintf(`[...document.querySelectorAll('%s')].some((n) => n.textContent.includes('<script>alert(1)</script>') && n.textContent.length > 9000)`, where))
+		v.waitFor(what, fmt.Sprintf(`[...document.querySelectorAll('%s')].some((n) =>
+			n.textContent.includes('<script>alert(1)</script>') && n.textContent.length > 9000)`, where))
 	}
 	testkit.NoError(t, v.Look(375, 812, 1, "dark"))
 	wide, err := browsertest.Eval[string](v.Page,
-		`[...document.querySelectorAll('body *')].filter((n) => n.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 && !n.closest('.days, .scroll')).map((n) => n.tagName + '.' + n.className).join(' ')`)
+		`[...document.querySelectorAll('body *')].filter((n) =>
+			n.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 && !n.closest('.days, .scroll')
+		).map((n) => n.tagName + '.' + n.className).join(' ')`)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "wider than the window of a phone", wide, "")
 }

@@ -30,7 +30,8 @@ func inPHPSubmit(key, target string, more ...string) string {
 
 // createTaskSubmit returns the body of a call of the protocol create_task that submits a target's identity.
 func createTaskSubmit(key, target, more string) string {
-	return fmt.Sprintf(`{"clientKey":%q,"task":{"type":"RecaptchaV2TaskProxyless","websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","websiteURL":"https://%s.example.com/"%s}}`,
+	return fmt.Sprintf(`{"clientKey":%q,"task":{"type":"RecaptchaV2TaskProxyless",`+
+		`"websiteKey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","websiteURL":"https://%s.example.com/"%s}}`,
 		key, target, more)
 }
 
@@ -97,7 +98,8 @@ func TestInPHPClientGetsAPooledToken(t *testing.T) {
 	if form.status != 200 || !strings.HasPrefix(form.body, `{"status":1,"request":"`) {
 		t.Errorf("a form: %d %s", form.status, form.body)
 	}
-	for kind, body := range map[string]string{isForm: "%", "Content-Type: application/json": "no object", "Content-Type: multipart/form-data": "x"} {
+	for kind, body := range map[string]string{isForm: "%", "Content-Type: application/json": "no object",
+		"Content-Type: multipart/form-data": "x"} {
 		if a := d.send(t, "POST", "/in.php", strings.NewReader(body), kind); a.status != 200 ||
 			a.body != "ERROR_BAD_PARAMETERS" {
 			t.Errorf("%s: %d %s", kind, a.status, a.body)

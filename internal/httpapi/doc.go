@@ -26,7 +26,7 @@
 // # Files
 //
 //	token.go, solve.go  hand out tokens, and solves on demand
-//	compatible.go       the protocols of the solving services: authenticate, submit, poll, report, balance, and their terms
+//	compatible.go       the protocols of the solving services: authenticate, submit, poll, report, balance, their terms
 //	refusals.go         error replies of these protocols: codes, explanations, and their log lines
 //	admin.go            the actions of operators, and the list of events
 //	probes.go           /healthz and /readyz, callbacks of the solving services, profiles
@@ -56,8 +56,8 @@
 //   - A report counts only if it comes from the caller that took the token, and only once.
 //   - A client of the services' protocols sends its key as a parameter. If the body of its call could be read, the
 //     response has status 200 and the format of the protocol, even for an error.
-//   - A parameter of a client that poold does not support is refused, unless it changes neither the solution nor how the
-//     client gets it. Equal refusals of a caller are logged once a minute.
+//   - A parameter of a client that poold does not support is refused, unless it changes neither the solution nor how
+//     the client gets it. Equal refusals of a caller are logged once a minute.
 //   - An error never quotes a part of the request that was not validated.
 //   - HEAD takes no token. A request that a web page of another site caused takes no token and
 //     changes nothing.

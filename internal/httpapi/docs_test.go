@@ -51,8 +51,9 @@ func TestDocsNameEveryRoute(t *testing.T) {
 	}
 }
 
-// TestDescriptionIsComplete: programs rely on the codes, so openapi.yaml lists exactly these codes, each with its status.
-// It also has exactly the routes for programs. TestDocsHelpInEveryState compares the codes with docs/operating.md.
+// TestDescriptionIsComplete: programs rely on the codes, so openapi.yaml lists exactly these codes, each with its
+// status. It also has exactly the routes for programs. TestDocsHelpInEveryState compares the codes with
+// docs/operating.md.
 func TestDescriptionIsComplete(t *testing.T) {
 	var want, routes []string
 	for code, m := range meanings {
@@ -74,8 +75,8 @@ func TestDescriptionIsComplete(t *testing.T) {
 	}
 }
 
-// TestDescriptionSuitsGenerators: generators of clients make one type of a component's name, and none of a value without
-// a type.
+// TestDescriptionSuitsGenerators: generators of clients make one type of a component's name, and none of a value
+// without a type.
 func TestDescriptionSuitsGenerators(t *testing.T) {
 	var described struct{ Components map[string]map[string]any }
 	testkit.NoError(t, yaml.Unmarshal(openapi.Document, &described))
@@ -88,7 +89,8 @@ func TestDescriptionSuitsGenerators(t *testing.T) {
 			kinds[name] = kind
 		}
 	}
-	for _, line := range regexp.MustCompile(`(?m)^.*(: \{(const|enum):|^ +enum:|anyOf:|\[\w+, object\]).*$`).FindAllString(string(openapi.Document), -1) {
+	typeless := regexp.MustCompile(`(?m)^.*(: \{(const|enum):|^ +enum:|anyOf:|\[\w+, object\]).*$`)
+	for _, line := range typeless.FindAllString(string(openapi.Document), -1) {
 		if !strings.Contains(line, "allOf:") && !strings.Contains(line, "anyOf: [{type: 'null'}") {
 			t.Error(line)
 		}
@@ -160,7 +162,8 @@ func TestDocsHelpInEveryState(t *testing.T) {
 		_, section, _ := strings.Cut(text, "\n### "+heading+"\n")
 		section, _, _ = strings.Cut(section, "\n##")
 		var got []string
-		for _, row := range regexp.MustCompile("(?m)^\\| ((?:\\d+ )?`[a-z_]+`) \\| (.+) \\| (.+) \\|$").FindAllStringSubmatch(section, -1) {
+		rows := regexp.MustCompile("(?m)^\\| ((?:\\d+ )?`[a-z_]+`) \\| (.+) \\| (.+) \\|$")
+		for _, row := range rows.FindAllStringSubmatch(section, -1) {
 			got = append(got, row[1])
 		}
 		if len(want) == 0 || !sameNames(got, want) {

@@ -42,8 +42,10 @@ var plainProblems = []struct {
 	{pool.ErrConflict, CodeConflict,
 		"this Idempotency-Key was used for another request, for example with another min_ttl; send a new one"},
 	{ErrUnknownToken, CodeUnknownToken,
-		"this caller got no such token here, or it expired too long ago; a token of POST /solve is reported at /solve/ID/report"},
-	{ErrReported, CodeReported, "this token was reported already, with another outcome or by another caller; the first report counts"},
+		"this caller got no such token here, or it expired too long ago; " +
+			"a token of POST /solve is reported at /solve/ID/report"},
+	{ErrReported, CodeReported,
+		"this token was reported already, with another outcome or by another caller; the first report counts"},
 	// the buyer has logged the cause
 	{purchase.ErrNotKept, CodeStoreDown, "the callback could be stored neither in redis nor on disk; send it again"},
 	{purchase.ErrUnknownProvider, CodeUnknownProvider, "the configuration file has no provider of this name"},
@@ -146,7 +148,8 @@ var emptyCodes = map[string]Code{
 // is ready and the time until a retry.
 func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	late := NewProblem(CodeSolveTimeout,
-		"no token came in time; the order continues: repeat the request, with the same Idempotency-Key if it had one, to get its token")
+		"no token came in time; the order continues: repeat the request, with the same Idempotency-Key if it had one, "+
+			"to get its token")
 	switch {
 	case c.route.scope == targets.ScopeSolve && e.Full: // more may wait for a target with a large depth
 		detail := fmt.Sprintf("%d callers or more wait, the most for this identity", solve.MostWaiting)

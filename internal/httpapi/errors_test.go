@@ -85,7 +85,8 @@ func checkProblem(t *testing.T, name string, a answer, status int, want Code, ta
 		t.Errorf("%s: %d %v", name, a.status, a.header)
 	}
 	fields := parseAnswer[map[string]any](t, a)
-	for field, value := range map[string]any{"code": string(want), "status": float64(status), "type": "urn:poold:problem:" + string(want)} {
+	for field, value := range map[string]any{"code": string(want), "status": float64(status),
+		"type": "urn:poold:problem:" + string(want)} {
 		testkit.Equal(t, name+": "+field, fields[field], value)
 	}
 	for _, field := range []string{"title", "detail"} {

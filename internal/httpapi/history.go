@@ -32,8 +32,7 @@ func (s *Server) historySite(c *Context) error {
 	return respondPage[history.Order](s, c, q)
 }
 
-// historyOrders is GET /history/orders: the ended orders with the given status, of all targets or of the given target or
-// owner.
+// historyOrders is GET /history/orders: the ended orders with the given status, of all targets, of one or of an owner.
 func (s *Server) historyOrders(c *Context) error {
 	q := history.Query{By: history.ByStatus}
 	target := func(text string) bool { q.Targets = []string{text}; return text != "" }
@@ -85,8 +84,8 @@ func (s *Server) historyKey(c *Context) error {
 	return respondPage[history.Handout](s, c, q)
 }
 
-// respondPage runs a query and writes a page of its rows. A Link header has the address of the next page, because CSV has
-// no field for the cursor.
+// respondPage runs a query and writes a page of its rows. A Link header has the address of the next page, because CSV
+// has no field for the cursor.
 func respondPage[T interface{ Position() history.Position }](s *Server, c *Context, q history.Query) error {
 	found, more, err := findRows[T](s, c, q)
 	if err != nil {
@@ -185,8 +184,8 @@ var (
 	errNoAudit   = errors.New("httpapi: no audit is kept")
 )
 
-// HistoryPage is one page of a list. T is history.Order, Active or history.Handout; its JSON fields are also the columns
-// of CSV.
+// HistoryPage is one page of a list. T is history.Order, Active or history.Handout; its JSON fields are also the
+// columns of CSV.
 type HistoryPage[T any] struct {
 	Records []T    `json:"records"`        // newest first; never null
 	Next    string `json:"next,omitempty"` // cursor of the next page; absent on the last page

@@ -44,7 +44,8 @@ func TestHangingStoreIsGivenUpInTime(t *testing.T) {
 func FuzzCursor(f *testing.F) {
 	const order, handout = "ORDERAAAAAAAAAAAAAAAAAAAAA", "1767323045678-0"
 	good := encodeCursor(history.Position{At: day, ID: order})
-	for _, seed := range []string{good, good + "=", strings.ToLower(good), "", "MS4u", "LTEuT1JERVIwMDEuMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY", "MDAxLk8uMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY",
+	for _, seed := range []string{good, good + "=", strings.ToLower(good), "", "MS4u",
+		"LTEuT1JERVIwMDEuMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY", "MDAxLk8uMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY",
 		encodeCursor(history.Position{At: time.UnixMilli(1 << 60), ID: order}),
 		encodeCursor(history.Position{At: day, ID: handout}), encodeCursor(history.Position{At: day, ID: "A"})} {
 		f.Add(seed)

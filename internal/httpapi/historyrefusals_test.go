@@ -75,7 +75,8 @@ func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 		status      int
 		begin, says string
 	}{
-		{nil, "site/6Le orders?status=error orders?status=solved day/2026-01-02 usage?by=owner usage?by=target&from=1970-01-01 order/" + orderID(1),
+		{nil, "site/6Le orders?status=error orders?status=solved day/2026-01-02 usage?by=owner " +
+			"usage?by=target&from=1970-01-01 order/" + orderID(1),
 			404, noHistory, says},
 		{nil, "key/ci key/- usage?by=key usage?by=key&from=1970-01-01", 404, noHistory, says},
 		{newMemoryHistory(), "key/ci key/- usage?by=key usage?by=key&from=1970-01-01", 404, noAudit, saysAudit},

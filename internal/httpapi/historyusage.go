@@ -189,8 +189,8 @@ func usageDays(from, to, now time.Time, keep time.Duration, source string) (firs
 	}
 	if first.After(last) || first.Before(oldest) || last.Sub(first) >= longestUsage*day {
 		err = NewProblem(CodeBadRequest,
-			fmt.Sprintf("from and to must span 1 to %d UTC days, none before %s, and from must not be after today: the %s keeps %v hours",
-				longestUsage, oldest.Format(time.DateOnly), source, keep.Hours()))
+			fmt.Sprintf("from and to must span 1 to %d UTC days, none before %s, and from must not be after today: "+
+				"the %s keeps %v hours", longestUsage, oldest.Format(time.DateOnly), source, keep.Hours()))
 	}
 	return first, last, err
 }

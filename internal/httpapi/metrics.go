@@ -71,7 +71,8 @@ func NewMetrics(version, commit, replica string, connections func() listener.Cou
 		requests: counter("http_requests_total",
 			"Requests answered by this replica; code 499 counts callers that hung up or did not read in time.", "code"),
 		keyRequests: counter("key_requests_total",
-			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: ok, hung_up, or the code of the problem.", "key", "outcome"),
+			"Requests for a token, a solve or a report that this replica answered, by key (- without one) and outcome: "+
+				"ok, hung_up, or the code of the problem.", "key", "outcome"),
 	}
 	// The series must exist from the start: a rate in Prometheus does not count the event that
 	// creates a series.

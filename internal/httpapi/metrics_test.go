@@ -63,7 +63,9 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	testkit.Equal(t, "states of three targets", strings.Count(a.body, "\npoold_target_state{"), 3)
 	a.check(t, "the build", 200, "poold_build_info{", `version="1.2.3"`, `revision="abcdef0"`, "go_goroutines",
 		"process_open_fds")
-	for _, part := range []string{"canary", `poold_pool_waste_credit{target="checkout"`, `poold_target_hit_rate_objective{target="checkout"`, `poold_budget_used{target="checkout"`, `poold_budget_used{target="staging-signup",window="hour"}`} {
+	for _, part := range []string{"canary", `poold_pool_waste_credit{target="checkout"`,
+		`poold_target_hit_rate_objective{target="checkout"`, `poold_budget_used{target="checkout"`,
+		`poold_budget_used{target="staging-signup",window="hour"}`} {
 		if strings.Contains(a.body, part) {
 			t.Errorf("shows %s: a token, a key, or what a target does not have", part)
 		}
@@ -74,7 +76,8 @@ func TestMetricsOfTheSampleSet(t *testing.T) {
 	for _, line := range regexp.MustCompile(`(?m)^# TYPE (poold_\S+)`).FindAllStringSubmatch(a.body, -1) {
 		names = append(names, line[1])
 	}
-	for _, line := range regexp.MustCompile("(?m)^- `(poold_\\w+)`").FindAllStringSubmatch(docsPage(t, "operating.md"), -1) {
+	page := docsPage(t, "operating.md")
+	for _, line := range regexp.MustCompile("(?m)^- `(poold_\\w+)`").FindAllStringSubmatch(page, -1) {
 		documented = append(documented, line[1])
 	}
 	// The sample set has no history, so /metrics lacks these documented names.

@@ -59,7 +59,8 @@ func TestNamesOfOtherHostsAreMisdirected(t *testing.T) {
 		checkProblem(t, host, d.ask(t, "GET", "/status", "Host: "+host, "Sec-Fetch-Site: same-origin"), 421, CodeMisdirected,
 			"")
 	}
-	for _, header := range []string{"Forwarded: for=192.0.2.1", "X-Forwarded-Proto: ", "x-forwarded-host: poold.example.com"} {
+	for _, header := range []string{"Forwarded: for=192.0.2.1", "X-Forwarded-Proto: ",
+		"x-forwarded-host: poold.example.com"} {
 		checkProblem(t, header, d.ask(t, "GET", "/status", header), 403, CodeForbidden, "")
 	}
 }

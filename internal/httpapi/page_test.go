@@ -21,7 +21,8 @@ const asBrowser = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9
 func TestFilesOfThePage(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	front := d.ask(t, "GET", "/status", asBrowser).body
-	for name, kind := range map[string]string{"status.css": "text/css; charset=utf-8", "htmx.js": "text/javascript; charset=utf-8", "status.svg": "image/svg+xml"} {
+	for name, kind := range map[string]string{"status.css": "text/css; charset=utf-8",
+		"htmx.js": "text/javascript; charset=utf-8", "status.svg": "image/svg+xml"} {
 		body, err := os.ReadFile("page/web/" + name)
 		testkit.NoError(t, err)
 		path := fmt.Sprintf("/%s?%x", name, sha256.Sum256(body))[:len(name)+18]
@@ -34,8 +35,8 @@ func TestFilesOfThePage(t *testing.T) {
 	}
 }
 
-// TestStatusIsHTMLOnlyIfPreferred: GET /status returns HTML only to callers whose Accept header gives it more weight than
-// application/json.
+// TestStatusIsHTMLOnlyIfPreferred: GET /status returns HTML only to callers whose Accept header gives it more weight
+// than application/json.
 func TestStatusIsHTMLOnlyIfPreferred(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for begins, list := range map[string][]string{
@@ -114,7 +115,7 @@ func TestPageIsForItsKey(t *testing.T) {
 	a.check(t, "the spend as CSV", 200, "of-checkout")
 }
 
-// TestFormsOfThePage: a form does what the route of the API does for the same key, and then shows the page with its view.
+// TestFormsOfThePage: a form does what the API's route does for the same key, and then shows the page with its view.
 func TestFormsOfThePage(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 2)

@@ -94,7 +94,9 @@ func whole(name string, maximum int, into *int) Param {
 // moment returns a parameter that is a day or a time.
 func moment(name string, into *time.Time) Param {
 	return Param{
-		Name: name, Want: "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, in which a + is written as %2B; from 1970 to 9999",
+		Name: name,
+		Want: "must be a UTC day such as 2026-01-02, or a time in RFC 3339 such as 2026-01-02T15:04:05Z, " +
+			"in which a + is written as %2B; from 1970 to 9999",
 		Set: func(text string) (ok bool) {
 			if *into, ok = readDay(text); ok {
 				return true

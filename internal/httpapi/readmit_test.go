@@ -12,8 +12,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestCallerIsCheckedAgain: a reload changes a key or a target after the stock gave a caller its token. A token that the
-// caller may not have any more returns to the stock, unless the request has an Idempotency-Key.
+// TestCallerIsCheckedAgain: a reload changes a key or a target after the stock gave a caller its token. A token that
+// the caller may not have any more returns to the stock, unless the request has an Idempotency-Key.
 func TestCallerIsCheckedAgain(t *testing.T) {
 	keys := func(change func(*targets.Key)) *targets.Set {
 		all := allKeys()

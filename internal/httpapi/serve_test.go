@@ -154,7 +154,8 @@ func TestLogHasOneLinePerRequest(t *testing.T) {
 	d.ask(t, "GET", "/pool/checkout/token", bearer(keyAll))
 	testkit.Within(t, 20*time.Second, "the last line", func() bool { return strings.Count(d.logged.String(), "\n") >= 6 })
 	log := d.logged.String()
-	for _, part := range []string{`"route":"/pool/:target/token","status":400`, `"target":"checkout","key":"all"`, `"status":404`, `"status":401`} {
+	for _, part := range []string{`"route":"/pool/:target/token","status":400`, `"target":"checkout","key":"all"`,
+		`"status":404`, `"status":401`} {
 		if !strings.Contains(log, part) {
 			t.Errorf("no %s in %s", part, log)
 		}

@@ -89,7 +89,8 @@ func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request s
 	if id := asked.Identity; asked.Dedup == targets.DedupIdentity {
 		if key != "" {
 			return request, NewProblem(CodeBadRequest,
-				"dedup: identity excludes an Idempotency-Key: equal requests share one solve, whichever caller sends them; remove one of the two")
+				"dedup: identity excludes an Idempotency-Key: equal requests share one solve, "+
+					"whichever caller sends them; remove one of the two")
 		}
 		if !asked.DedupProxy { // requests with different proxies share a solve
 			id.Proxy, id.ProxyType = "", ""

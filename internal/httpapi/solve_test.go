@@ -76,7 +76,8 @@ func solvingSet(t *testing.T, keys ...targets.Key) *targets.Set {
 	parsed, err := targets.Parse("pools.yaml", []byte(`
 providers: [{name: s, protocol: simulated}]
 targets: {t: {type: turnstile, sitekey: k, pageurl: "https://t.example.com/", owner: o}}
-solve: {owner: ops@example.com, pages: ["https://guests.example.com/*"], images: true, budget: {per_hour: 7, per_day: 50}, rate: 3/s}
+solve: {owner: ops@example.com, pages: ["https://guests.example.com/*"], images: true,
+        budget: {per_hour: 7, per_day: 50}, rate: 3/s}
 `), targets.References{})
 	testkit.NoError(t, err)
 	set := sampleSet(keys...)
@@ -91,7 +92,8 @@ func (d *daemon) solve(t *testing.T, body string, headers ...string) answer {
 
 const (
 	guestBody  = `{"type":"turnstile","sitekey":"k","pageurl":"https://guests.example.com/a"%s}`
-	targetBody = `{"type":"recaptcha_v2","sitekey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI","pageurl":"https://%s.example.com/"}`
+	targetBody = `{"type":"recaptcha_v2","sitekey":"6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",` +
+		`"pageurl":"https://%s.example.com/"}`
 )
 
 // TestSolveRequestsReachOndemand: package solve gets the right requests for a guest and for the

@@ -75,8 +75,8 @@ func (s *Server) showPage(c *Context) error {
 	return s.writePage(c, query, "")
 }
 
-// act is POST /status/act: a form of the page. The action is a request to the API. If it succeeds, the browser goes back
-// to the page, else the page shows the problem.
+// act is POST /status/act: a form of the page. The action is a request to the API. If it succeeds, the browser goes
+// back to the page, else the page shows the problem.
 func (s *Server) act(c *Context) error {
 	form, err := c.FormParams()
 	if err != nil {
@@ -181,8 +181,8 @@ func (a *apiAnswer) problem() string {
 	return strings.Join(append([]string{p.Title, p.Detail}, p.Problems...), ": ")
 }
 
-// pageFile serves a file of the page. The file contains no data of the daemon, so the route needs no key. The address on
-// the page has a version of the file, so a browser may keep it.
+// pageFile serves a file of the page. The file contains no data of the daemon, so the route needs no key. The address
+// on the page has a version of the file, so a browser may keep it.
 func pageFile(c *Context) error {
 	c.Response().Header().Set(echo.HeaderCacheControl, "public, max-age=31536000, immutable")
 	http.ServeFileFS(c.Response(), c.Request(), page.Web, "web"+c.Path())

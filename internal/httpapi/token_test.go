@@ -94,7 +94,8 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 	want.Wait, want.MinTTL, want.Fingerprint = 60*time.Second, named.MinTTL, named.Fingerprint
 	testkit.DeepEqual(t, "everything",
 		sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"), want)
-	for query, waits := range map[string][2]time.Duration{ // valid values of wait and min_ttl; a number without a unit is in seconds
+	// valid values of wait and min_ttl; a number without a unit is in seconds
+	for query, waits := range map[string][2]time.Duration{
 		"wait=20&min_ttl=30": {20 * time.Second, 30 * time.Second}, "min_ttl=90.5&wait=0": {0, 90500 * time.Millisecond},
 		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
 	} {

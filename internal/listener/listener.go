@@ -51,7 +51,8 @@ func Listen(ctx context.Context, address string, limit int, log *slog.Logger) (*
 	}
 	inner, err := config.Listen(ctx, network, address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listening: %w by another program or another poold: stop it, or choose another address with --listen (or POOLD_LISTEN, or server.listen in the file)", err)
+		return nil, fmt.Errorf("listening: %w by another program or another poold: stop it, or choose another address "+
+			"with --listen (or POOLD_LISTEN, or server.listen in the file)", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
@@ -100,7 +101,8 @@ func (p *Port) Accept() (net.Conn, error) {
 		_ = conn.Close() // the caller learns nothing more from an error
 		if time.Since(p.logged) >= logEvery {
 			p.logged = time.Now()
-			p.log.Warn("the limit of connections is reached, further connections are closed; raise the limit if these callers are yours",
+			p.log.Warn("the limit of connections is reached, further connections are closed; "+
+				"raise the limit if these callers are yours",
 				"address", conn.RemoteAddr().String(), "parameter", "server.connections", "limit", p.limit.Load())
 		}
 	}

@@ -196,7 +196,8 @@ func (m *model) call(w, i int) {
 		return
 	}
 	// a repetition after a lost reply finds the token that it got before, which has become older
-	if life := token.TTL + time.Since(began); token.Source != pool.FromReplay && life < max(margin, c.MinTTL)-time.Millisecond {
+	least := max(margin, c.MinTTL) - time.Millisecond
+	if life := token.TTL + time.Since(began); token.Source != pool.FromReplay && life < least {
 		m.Errorf("a token that lives for %v was handed out; the margin is %v, min_ttl %v", token.TTL, margin, c.MinTTL)
 	}
 	if c.Fingerprint == "" && rand.IntN(10) == 0 { // the answer did not leave
@@ -350,7 +351,8 @@ func (m *model) check() {
 		m.Errorf("%d tokens taken, %d got by callers, %d in replies of dead replicas: %d are missing, at most %d may", taken,
 			len(m.got), undelivered, missing, most)
 	}
-	m.Logf("%d crashes, %d freezes; lost %d requests, %d replies, %d executed late; accepted %d (most open %d), bought %d, taken %d, got %d, undelivered %d, missing %d, ends %v",
+	m.Logf("%d crashes, %d freezes; lost %d requests, %d replies, %d executed late; accepted %d (most open %d), "+
+		"bought %d, taken %d, got %d, undelivered %d, missing %d, ends %v",
 		m.crashes.Load(), m.freezes.Load(), m.lost[0].Load(), m.lost[1].Load(), m.lost[2].Load(), s.accepted, s.most, bought,
 		taken, len(m.got), undelivered, missing, kinds)
 }

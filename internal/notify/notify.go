@@ -92,7 +92,7 @@ type Notifier struct {
 // Apply replaces the section of the file.
 func (n *Notifier) Apply(s targets.Notify) { n.section.Store(&s) }
 
-// Trouble says since when and why the posts of this replica fail; "" = they do not. It is a sentence without a full stop.
+// Trouble says since when and why this replica's posts fail; "" = they do not. It is a sentence without a full stop.
 func (n *Notifier) Trouble() string { return *cmp.Or(n.trouble.Load(), new("")) }
 
 // Run posts until ctx ends.
@@ -123,7 +123,8 @@ func (n *Notifier) turn(ctx context.Context) {
 		return
 	}
 	if !n.told.IsZero() {
-		if !n.postOwn(ctx, events.RedisUp, time.Now(), "Redis serves again, after "+time.Since(n.told).Round(time.Second).String()) {
+		outage := time.Since(n.told).Round(time.Second)
+		if !n.postOwn(ctx, events.RedisUp, time.Now(), "Redis serves again, after "+outage.String()) {
 			return
 		}
 		n.told = time.Time{}
@@ -174,8 +175,9 @@ func (n *Notifier) post(ctx context.Context, e events.Event) bool {
 	case ctx.Err() == nil:
 		if n.failures++; n.failures == 1 {
 			log.Warn("a notification is not delivered; it is tried again for an hour")
-			n.trouble.Store(new(fmt.Sprintf("Since %s UTC the webhook at %s takes no events (%v), which are tried again for an hour: "+
-				"repair it, or correct notify", time.Now().UTC().Format("15:04"), address.Host, err)))
+			n.trouble.Store(new(fmt.Sprintf("Since %s UTC the webhook at %s takes no events (%v), "+
+				"which are tried again for an hour: repair it, or correct notify",
+				time.Now().UTC().Format("15:04"), address.Host, err)))
 		}
 		n.next = time.Now().Add(retries.Pause(n.failures))
 		return false

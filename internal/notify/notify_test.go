@@ -104,8 +104,8 @@ func section(url string, kinds ...string) targets.Notify {
 	return targets.Notify{URL: captcha.Secret(url + "/hook-path"), Secret: "the-signing-secret", Kinds: kinds}
 }
 
-// Two replicas post each event of the wanted kinds once, in order, and again until the webhook accepts or refuses it. An
-// outage of the webhook is one warning, without the URL. If one replica ends, the other one goes on.
+// Two replicas post each event of the wanted kinds once, in order, and again until the webhook accepts or refuses it.
+// An outage of the webhook is one warning, without the URL. If one replica ends, the other one goes on.
 func TestEventsArriveOnce(t *testing.T) {
 	t.Parallel()
 	hook, log, address := newWebhook(t), new(testkit.Log), redistest.Server(t)
@@ -142,7 +142,8 @@ func TestRedisDown(t *testing.T) {
 	t.Parallel()
 	hook, log := newWebhook(t), new(testkit.Log)
 	address, server := redistest.Process(t)
-	for name, kinds := range map[string][]string{"one": {"redis_down", "redis_up"}, "two": {"redis_down"}, "three": {"redis_up"}} {
+	for name, kinds := range map[string][]string{"one": {"redis_down", "redis_up"}, "two": {"redis_down"},
+		"three": {"redis_up"}} {
 		_, n := newReplica(t, name, address, log)
 		n.Apply(section(hook.URL, kinds...))
 	}

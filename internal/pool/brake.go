@@ -19,7 +19,8 @@ var brakeAccount = newScript("brake_account", `
 -- ARGV 1 kind 2 reason 3 every_ms 4 ms since the failed call was sent
 -- Reply {1 it is set, else 0}
 local b, at = redis.call('HMGET', KEYS[1], 'kind', 'since', 'up'), now - ARGV[4]
-if b[3] and at < tonumber(b[3]) and tonumber(b[3]) <= now or b[1] == 'account' and ARGV[1] ~= 'account' then return {0} end
+if b[3] and at < tonumber(b[3]) and tonumber(b[3]) <= now then return {0} end
+if b[1] == 'account' and ARGV[1] ~= 'account' then return {0} end
 if ARGV[1] == 'busy' and string.find('outage polls hangs', b[1] or 'none', 1, true) then return {0} end
 redis.call('HSET', KEYS[1], 'kind', ARGV[1], 'reason', ARGV[2], 'every', ARGV[3], 'next', now + ARGV[3],
   'since', (b[1] == ARGV[1] or b[1] == 'busy' and ARGV[1] == 'outage') and b[2] or at)

@@ -33,7 +33,8 @@ local orders, ends = coming(id, look and '' or ARGV[7]), redis.call('ZRANGE', KE
 local stats = redis.call('HGETALL', KEYS[5])
 local brake = redis.call('HGETALL', KEYS[6])
 local expiry, shrinks = first and leading(first) - now - ARGV[3] or -1, young and leading(young) - horizon + 1 or -1
-local reply = {0, fresh, outliving, orders, waiting, expiry, shrinks, ends and math.max(1, ends - now) or -1, stats, brake, now}
+local left = ends and math.max(1, ends - now) or -1
+local reply = {0, fresh, outliving, orders, waiting, expiry, shrinks, left, stats, brake, now}
 if look then
   local states = {}
   for _, order in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do

@@ -17,8 +17,9 @@
 //	tickets:ID           zset    need ms|replica|call -> arrival in µs; a ticket without a replica
 //	                             belongs to a compatible task
 //	reply:CALL           string  the answer of a call: KIND|FINGERPRINT|...; see take
-//	order:ORDER          hash    the journal: id, account, owner (the replica that runs it), state (see State), placed, submit
-//	                             (a nonce), submitted, task, price, and facts (JSON); after its end `state` ended for 60 s
+//	order:ORDER          hash    the journal: id, account, owner (the replica that runs it), state (see State), placed,
+//	                             submit (a nonce), submitted, task, price, and facts (JSON); after its end `state` ended
+//	                             for 60 s
 //	deadlines            zset    order -> ms of its deadline
 //	owned:REPLICA        set     the orders that a replica runs
 //	replicas             zset    replica -> ms of its last beat

@@ -82,7 +82,7 @@ type Rate struct {
 }
 
 // Admit lets a request for a guest pass, before its Take. The error may be a *RateError, or a *FailedError if the brake
-// of the identity allows no order for longer than Patience; such a request is counted as refused, and must not be taken.
+// of the identity allows no order for longer than Patience; such a request counts as refused, and must not be taken.
 func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
 	v, err := p.call(ctx, admit,
 		[]string{p.key("rate", Guests), p.key("brake", c.ID), p.key("reply", c.Name), p.key("tokens", c.ID),

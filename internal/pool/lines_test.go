@@ -21,7 +21,8 @@ var (
 
 // equivalent lists the lines whose deletion has no visible effect, with the reason.
 var equivalent = map[string]string{
-	"if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn": "there is nothing to delete then, and no turn to give",
+	"if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end": // nobody waits for one
+	"there is nothing to delete then, and no turn to give",
 }
 
 // A scriptLine is a line with code of the head or of a script.

@@ -57,7 +57,8 @@ for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
   local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failures')
   if b[4] and not (b[5] and tonumber(b[5]) > 0 and tonumber(b[5]) <= now) then return {'paused', 0, b[4], ''} end
   if b[1] then
-    local wait = math.min(b[1] - now, math.max(b[2], 60000)) -- never longer than its own interval: the clock may go back
+    -- never longer than its own interval: the clock may go back
+    local wait = math.min(b[1] - now, math.max(b[2], 60000))
     if wait > 0 then
       if i == 8 then want(account, now + wait) end
       return {'brake', wait, (i == 8 and 'provider ' .. account .. ': ' or '') .. b[3], b[6] or ''}
@@ -78,8 +79,9 @@ for i = 13, #KEYS do
     local from = string.format('(%.0f', now - span)
     local used = limit > 0 and redis.call('ZCOUNT', KEYS[i], from, '+inf') or 0
     if limit > 0 and used >= limit then
-      full(ARGV[at], redis.call('ZRANGEBYSCORE', KEYS[i], from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)[2] + span,
-        used .. ' of ' .. limit .. ' solves in the last ' .. (j == 1 and '60 minutes' or '24 hours'))
+      local oldest = redis.call('ZRANGEBYSCORE', KEYS[i], from, '+inf', 'WITHSCORES', 'LIMIT', used - limit, 1)[2]
+      full(ARGV[at], oldest + span, used .. ' of ' .. limit .. ' solves in the last ' ..
+        (j == 1 and '60 minutes' or '24 hours'))
     end
   end
   local text, moment = overspent(ARGV[at], micros(price), ARGV[at + 3], ARGV[at + 4])
@@ -89,9 +91,10 @@ if scope then
   if scope ~= id then want(scope, opens) end
   return {'budget', opens - now, scope, spent}
 end
-if redis.call('ZCARD', KEYS[4]) >= tonumber(concurrency) then
+local busy = redis.call('ZCARD', KEYS[4])
+if busy >= tonumber(concurrency) then
   want(account, now + 10000)
-  return {'permit', 0, redis.call('ZCARD', KEYS[4]) .. ' of ' .. concurrency .. ' threads of ' .. account .. ' in use', ''}
+  return {'permit', 0, busy .. ' of ' .. concurrency .. ' threads of ' .. account .. ' in use', ''}
 end
 for _, p in ipairs(probes) do redis.call('HSET', p[1], 'next', p[2]) end
 for i = 13, #KEYS do
@@ -102,10 +105,12 @@ for i = 13, #KEYS do
 end
 for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + life, order) end
 redis.call('SADD', KEYS[3], order)
-redis.call('ZADD', '@replicas', 'NX', now, replica) -- if it counted as dead meanwhile, the order is adopted all the same
+-- If the replica counted as dead meanwhile, the order is adopted all the same.
+redis.call('ZADD', '@replicas', 'NX', now, replica)
 redis.call('HSET', KEYS[1], 'id', id, 'account', account, 'owner', replica, 'state', 'placed', 'placed', now,
   'facts', facts, 'price', price)
-if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end -- nobody waits for a turn
+-- Nobody may wait for a turn.
+if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end
 redis.call('ZREM', KEYS[10], id)
 redis.call('DEL', '@turn:' .. id)
 return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(concurrency) and turn(account) or ''}
@@ -125,7 +130,8 @@ return {1}
 // bought notes the task of an order, or with an empty task that the outcome of its submit is unknown.
 // The replica that knows the task becomes the owner.
 var bought = newScript("bought", `
--- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:KEY 6 deadlines 7 permits:ACCOUNT 8 inflight:ID
+-- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:KEY 6 deadlines 7 permits:ACCOUNT
+--      8 inflight:ID
 -- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (how long an unknown order counts)
 -- Reply {ok}, {gone}, or {repeated_task}: it belongs to another order
 local order, id, replica, task, task_life, row, hold = unpack(ARGV)
@@ -136,7 +142,8 @@ if task ~= '' then
   if other and other ~= order then return {'repeated_task'} end
   redis.call('SET', KEYS[2], order, 'PX', task_life)
   local kind = redis.call('HGET', KEYS[5], 'kind')
-  if kind and kind ~= 'polls' and kind ~= 'hangs' then prove(KEYS[5], o[3], o[4] or now) end -- an accepted submit proves the account
+  -- an accepted submit proves the account
+  if kind and kind ~= 'polls' and kind ~= 'hangs' then prove(KEYS[5], o[3], o[4] or now) end
 end
 redis.call('HSET', KEYS[1], 'state', task == '' and 'unknown' or 'bought', 'task', task, 'owner', replica)
 if o[1] ~= replica then redis.call('SREM', '@owned:' .. o[1], order) end -- it was taken over meanwhile
@@ -168,10 +175,12 @@ var end = newScript("end", `
 --      10 answer for a waiting caller: '' or a FailedError as JSON 11 lead_ms 12 task
 --      13 costs although it failed (1, 0) 14 type ('' = no provider is compared with this one)
 --      15 number of other providers that may get the next order, then the scope of each budget in money
--- Reply {outcome, next identity of wants, 1: a decision is due soon}; outcome may be gone, or other: another replica owns the order
+-- Reply {outcome, next identity of wants, 1: a decision is due soon}; outcome may be gone, or other: another replica
+-- owns the order.
 local order, owner, outcome, born_after, lifetime, margin, token, row, reason, answer, lead, task, costly, captcha_type,
   others = unpack(ARGV)
-local journal, deadlines, permits, inflight, tokens, tickets, key_brake, id_brake, _, _, _, text, stored, sale = unpack(KEYS)
+local journal, deadlines, permits, inflight, tokens, tickets, key_brake, id_brake, _, _, _, text, stored, sale =
+  unpack(KEYS)
 local o = redis.call('HMGET', journal, 'owner', 'state', 'placed', 'id', 'account', 'price')
 if not o[1] or o[2] == 'ended' then return {'gone', '', 1} end
 if owner ~= '' and o[1] ~= owner then return {'other', '', 1} end
@@ -211,9 +220,12 @@ if outcome == 'solved' then
       count(id, 'expired', 1)
     else
       quiet = redis.call('EXISTS', id_brake) == 0
-      if not quiet and not stays then redis.call('HDEL', id_brake, 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next') end
+      if not quiet and not stays then
+        redis.call('HDEL', id_brake, 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next')
+      end
       local avoided = not quiet and redis.call('HGET', id_brake, 'avoid:' .. account)
-      if avoided and tonumber(o[3]) > avoided - 600000 then redis.call('HDEL', id_brake, 'avoid:' .. account) end -- it solves
+      -- it solves
+      if avoided and tonumber(o[3]) > avoided - 600000 then redis.call('HDEL', id_brake, 'avoid:' .. account) end
       redis.call('SET', stored, string.format('%.0f|', born) .. token, 'PX', dies - now + 60000)
       local sold = table.concat({id, provider, task, string.format('%.0f', born), captcha_type}, '|')
       redis.call('SET', sale, sold, 'PX', dies - now + 900000)
@@ -227,7 +239,7 @@ end
 if costs and tonumber(price) > 0 then count(id, 'spent', price) end
 if costs then charge('spent', now, micros(price)) end
 -- 4. The comparison of providers; hopeless says more about the identity than about the provider.
-if captcha_type ~= '' and outcome ~= 'hopeless' and outcome ~= 'busy' and outcome ~= 'fault' and outcome ~= 'stopped' then
+if captcha_type ~= '' and not string.find('hopeless busy fault stopped', outcome, 1, true) then
   local good = (outcome == 'solved' or outcome == 'discarded') and 1 or 0
   tally(account, captcha_type, 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
     ['order:leads'] = good * lead, ['order:squares'] = good * lead ^ 2})
@@ -239,7 +251,8 @@ end
 -- interval. After 15 orders, the next one of an identity waits until the brake is a minute old.
 local function brake(key, weight, from, every, most)
   local b = redis.call('HMGET', key, 'since', 'every', 'kind')
-  if b[3] and b[3] ~= outcome and string.find('hopeless account outage polls hangs', b[3], 1, true) then return end -- the strictest stays
+  -- the strictest stays
+  if b[3] and b[3] ~= outcome and string.find('hopeless account outage polls hangs', b[3], 1, true) then return end
   local n, probe = redis.call('HINCRBY', key, 'count', weight), b[1] and tonumber(o[3]) > tonumber(b[1])
   local failures = redis.call('HINCRBY', key, 'failures', 1)
   redis.call('HSET', key, 'kind', outcome, 'reason', reason)
@@ -276,10 +289,11 @@ end
 if outcome ~= 'solved' and outcome ~= 'stopped' and outcome ~= 'busy' then
   keep('@stats:' .. counter_id(id), 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
 end
--- 6. Callers that wait, and the row.
-if answer ~= '' and outcome ~= 'solved' and outcome ~= 'discarded' and not spread then -- for callers whom no other order serves
+-- 6. Callers that wait, whom no other order serves, and the row.
+if answer ~= '' and outcome ~= 'solved' and outcome ~= 'discarded' and not spread then
   local callers = redis.call('ZRANGE', tickets, 0, 999)
-  local n = outcome == 'hopeless' and #callers or math.min(1, #callers - redis.call('LLEN', tokens) - redis.call('ZCARD', inflight))
+  local supply = redis.call('LLEN', tokens) + redis.call('ZCARD', inflight)
+  local n = outcome == 'hopeless' and #callers or math.min(1, #callers - supply)
   for i = 1, n do fail(id, callers[i], answer) end
 end
 if row ~= '' then tell('ends', 'kind', outcome, 'order', order, 'row', row) end
@@ -386,8 +400,8 @@ func BudgetName(scope, target string) string {
 	return "the budget of " + target
 }
 
-// ToldUsedUp is called when a budget refuses an order of a target, or a take (without a target). Spent is the use of the
-// budget; at opens there is room again.
+// ToldUsedUp is called when a budget refuses an order of a target, or a take (without a target). Spent is the use of
+// the budget; at opens there is room again.
 type ToldUsedUp func(scope, target, spent string, opens time.Time)
 
 // RoomAgain says when a used-up budget has room again, in the minute after it. A caller that adds a pause to its own
@@ -536,8 +550,9 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (outcome Outcome, next
 		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account),
 		p.stats(o.ID), p.key("outbox", "ends"), p.key("value", o.ID, fingerprint(value)), p.key("token", o.Name),
 		p.key("sale", o.Name)}
-	args := []any{o.Name, owner, string(e.Outcome), e.Born.Milliseconds(), e.Lifetime.Milliseconds(), e.Margin.Milliseconds(),
-		token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, bit(e.Costs), string(e.Type), e.Others}
+	args := []any{o.Name, owner, string(e.Outcome), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
+		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, bit(e.Costs),
+		string(e.Type), e.Others}
 	for _, b := range o.Budgets {
 		keys = append(keys, p.key("spend", b.Scope))
 		if b.HasMoney() {

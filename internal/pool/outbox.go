@@ -28,7 +28,8 @@ if sender and sender ~= ARGV[1] then return {0} end
 local others = redis.call('XLEN', KEYS[3])
 local ends = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', math.max(most / 2, most - others))
 local rest = others > 0 and redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', most - #ends) or {}
-if #ends + #rest > 0 then redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[3]) end -- a full Redis refuses it, and is emptied
+-- A full Redis refuses it, and is emptied.
+if #ends + #rest > 0 then redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[3]) end
 return {1, ends, rest}
 `)
 
@@ -61,7 +62,8 @@ type Row struct {
 	Stream string // Ends or Handouts
 	ID     string // of the row in its stream
 	At     time.Time
-	// of Ends: Opened, or the end of the order; of Handouts: hits, waited, shared, missed, left, returned, accepted, rejected
+	// of Ends: Opened, or the end of the order
+	// of Handouts: hits, waited, shared, missed, left, returned, accepted, rejected
 	Kind  string
 	Order string // "" = missed or left
 	JSON  string // as its caller wrote it

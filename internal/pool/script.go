@@ -88,8 +88,8 @@ local function live(ticket)
   return alive[r]
 end
 
--- bury removes the oldest tickets of dead replicas, and of tasks that no client can poll any more: they would be demand.
--- It returns the number of the others.
+-- bury removes the oldest tickets of dead replicas, and of tasks that no client can poll any more: they would be
+-- demand. It returns the number of the others.
 local function bury(id)
   local oldest = redis.call('ZRANGE', '@tickets:' .. id, 0, 99, 'WITHSCORES')
   for i = 1, #oldest, 2 do
@@ -260,8 +260,8 @@ local function insert(id, element)
   return not last
 end
 
--- coming returns how many orders of an identity count as stock: not those of providers in the list of stuck ones, such as
--- ' a b '.
+-- coming returns how many orders of an identity count as stock: not those of providers in the list of stuck ones, such
+-- as ' a b '.
 local function coming(id, stuck)
   local n = redis.call('ZCARD', '@inflight:' .. id)
   for _, order in ipairs(n > 0 and stuck ~= '' and redis.call('ZRANGE', '@inflight:' .. id, 0, -1) or {}) do

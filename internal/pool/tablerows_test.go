@@ -58,7 +58,8 @@ func sharing(hangsUp time.Duration) func(p *Pool) any {
 		}()
 		_, err := p.Take(ctx, aCall(func(c *Call) { c.Fingerprint, c.Wait = "fp", time.Second }))
 		p.settle()
-		return fmt.Sprint(err, ", tickets: ", p.c.Slow.ZCard(context.Background(), p.key("tickets", "A")).Val(), ", ", <-second)
+		return fmt.Sprint(err, ", tickets: ", p.c.Slow.ZCard(context.Background(), p.key("tickets", "A")).Val(), ", ",
+			<-second)
 	}
 }
 
@@ -102,8 +103,9 @@ var tables = map[string][]row{
 		{name: "an Idempotency-Key with another request is a conflict", given: "SET reply:c t|fp|n|hits|o9|now+9000\n",
 			call: once(aCall(func(c *Call) { c.Fingerprint = "other" }))},
 		{name: "a call with an Idempotency-Key waits", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "a waiting call with an Idempotency-Key gets its token", given: oneToken + "SET reply:c w|fp|\nZADD tickets:A 1 1000|r1|c\n",
-			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "a waiting call with an Idempotency-Key gets its token",
+			given: oneToken + "SET reply:c w|fp|\nZADD tickets:A 1 1000|r1|c\n",
+			call:  once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "another request with the Idempotency-Key is a replay",
 			given: "SET reply:c t|fp|first|hits|o9|now+9000|now-2000|now-5000|main|5||T9\n",
 			call:  once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
@@ -123,8 +125,9 @@ var tables = map[string][]row{
 			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "the same request waited at a dead replica", given: "SET reply:c w|fp|dead\nZADD tickets:A 1 1000|dead|c\n",
 			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "a waiting request with an Idempotency-Key learns its failure", given: "SET reply:c f|||{\"reason\":\"bad\"}\n",
-			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }), false)},
+		{name: "a waiting request with an Idempotency-Key learns its failure",
+			given: "SET reply:c f|||{\"reason\":\"bad\"}\n",
+			call:  once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }), false)},
 		{name: "a later request with the Idempotency-Key tries again", given: "SET reply:c f|||{\"reason\":\"bad\"}\n",
 			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "no order can be placed for a call",
@@ -165,14 +168,16 @@ var tables = map[string][]row{
 		{name: "no answer", given: oneToken, call: again},
 	},
 	"cancel": {
-		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nRPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
+		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n" +
+			"RPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
 		{name: "a repetition returns it once",
 			given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n",
 			call:  cancelled(aCall(nil), "left"), twice: true},
 		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900|now-2000|now-5000|main|5||T1\n",
 			call: cancelled(aCall(nil), "left")},
 		{name: "a returned token is paid back, on the day of its take",
-			given: "HSET money:key:qa:2026-01 01 9 02 9\nSET reply:c t||n|hits|o1|now+60000|now-86400000|now-5000|main|5000||T1\n", call: cancelled(aCall(pays), "left")},
+			given: "HSET money:key:qa:2026-01 01 9 02 9\n" +
+				"SET reply:c t||n|hits|o1|now+60000|now-86400000|now-5000|main|5000||T1\n", call: cancelled(aCall(pays), "left")},
 		{name: "a late take gets nothing", given: oneToken, call: func(p *Pool) any {
 			return fmt.Sprint(cancelled(aCall(nil), "left")(p), "; ", once(aCall(nil))(p))
 		}},
@@ -181,12 +186,15 @@ var tables = map[string][]row{
 		{name: "a caller that leaves wakes the next one", given: oneToken +
 			"ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
 		{name: "a returned token wakes the caller that can use it",
-			given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n", call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
+			given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n" +
+				"ZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n",
+			call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
 		{name: "a call with an Idempotency-Key that waits at another replica too",
 			given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n",
 			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
-		{name: "a call with an Idempotency-Key that waits leaves nothing", given: "SET reply:c w|fp|r1\nZADD tickets:A 1 1000|r1|c\n",
-			call: cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+		{name: "a call with an Idempotency-Key that waits leaves nothing",
+			given: "SET reply:c w|fp|r1\nZADD tickets:A 1 1000|r1|c\n",
+			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 		{name: "a call with an Idempotency-Key keeps its token",
 			given: "SET reply:c t|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n",
 			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
@@ -195,7 +203,8 @@ var tables = map[string][]row{
 		{name: "a caller's key has money", given: "HSET money:key:qa:2026-01 01 7 02 6\n", call: affords},
 		{name: "a caller's key has spent its money", given: "HSET money:key:qa:2026-01 01 1 02 7\n", call: affords},
 		{name: "what scopes have spent",
-			given: "ZADD spend:overall now-3600001 x now-3599000 y\nHSET money:overall:2025-12 02 9\nHSET money:overall:2026-01 01 7 02 6\n", call: func(p *Pool) any {
+			given: "ZADD spend:overall now-3600001 x now-3599000 y\nHSET money:overall:2025-12 02 9\n" +
+				"HSET money:overall:2026-01 01 7 02 6\n", call: func(p *Pool) any {
 				totals, err := p.Totals(context.Background(), ScopeOverall, "none")
 				return fmt.Sprint(totals.Spent, err)
 			}},
@@ -216,7 +225,9 @@ var tables = map[string][]row{
 		{name: "a repeated call that failed counts", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c f|||{}\n",
 			call: admitted},
 		{name: "callers that nothing serves are refused, the latest first",
-			given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000||y 3 1000|r2|z 4 1000|r2|late\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n", call: refused(&FailedError{Obstacle: ReasonBudget, Until: time.UnixMilli(5), Reason: "no|budget"})},
+			given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000||y 3 1000|r2|z 4 1000|r2|late\nRPUSH tokens:guest-A now+60000|o1\n" +
+				"ZADD inflight:guest-A now+9 o\n",
+			call: refused(&FailedError{Obstacle: ReasonBudget, Until: time.UnixMilli(5), Reason: "no|budget"})},
 		{name: "all callers are served",
 			given: "ZADD tickets:guest-A 1 1000|r1|x\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n",
 			call:  refused(&FailedError{})},
@@ -261,19 +272,23 @@ var tables = map[string][]row{
 			given: "ZADD tickets:A 1767323045000001 1000|dead|x 1767323045000002 1000|r1|y 1767323045000003 1000||z\n",
 			call:  decides(0)},
 		{name: "a brake and a pause are told",
-			given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 paused because resumes now+7000\n", call: decides(0)},
+			given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 " +
+				"paused because resumes now+7000\n", call: decides(0)},
 		{name: "a pause that has ended is none", given: "HSET brake:A paused because resumes now-1\n", call: decides(0)},
 		{name: "a look at tokens that are all too old", given: "RPUSH tokens:A now+900|o0 now+950|o4\n", call: looks(2)},
 		{name: "a task that nobody can poll any more is no demand",
 			given: "ZADD tickets:A 1767322144999999 0||c 1767322145000000 0||d\n", call: decides(0)},
 		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens +
-			"ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state unknown placed now-7000\nHSET order:o8 state bought placed now-8000\nHSET order:o9 state submitting placed now-9000\n", call: looks(2)},
+			"ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state unknown placed now-7000\n" +
+			"HSET order:o8 state bought placed now-8000\nHSET order:o9 state submitting placed now-9000\n", call: looks(2)},
 	},
 	"due": {
 		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n",
 			call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
 		{name: "the first of an obstacle that may have ended is due",
-			given: "ZADD due now+20000 A now+20000 B\nZADD wants:main 5 B 6 A\nZADD obstacles now-1 main now-1 empty now+1 later\nZADD wants:later 5 C\n", call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
+			given: "ZADD due now+20000 A now+20000 B\nZADD wants:main 5 B 6 A\n" +
+				"ZADD obstacles now-1 main now-1 empty now+1 later\nZADD wants:later 5 C\n",
+			call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
 		{name: "a reload keeps the times", given: "ZADD due now+20000 A\n",
 			call: func(p *Pool) any { return p.SetDue(context.Background(), []captcha.ID{"A", "B"}) }},
 	},
@@ -306,7 +321,8 @@ var tables = map[string][]row{
 	},
 	"survey": {
 		{name: "two identities", given: oneToken +
-			"HSET stats:A hits 30 left 2 spent 700\nZADD spend:A now-3600000 x now-3599999 y now-86399999 z\nHSET minutes:A:490922 hits5 4 hits4 3 waited5 2 left59 1\n" +
+			"HSET stats:A hits 30 left 2 spent 700\nZADD spend:A now-3600000 x now-3599999 y now-86399999 z\n" +
+			"HSET minutes:A:490922 hits5 4 hits4 3 waited5 2 left59 1\n" +
 			"HSET minutes:A:490923 hits4 8 hits0 9 missed1 0\nHSET periods:A days " + days +
 			"\nHSET minutes:guests:490923 bought1 1\n", call: func(p *Pool) any {
 			list, err := p.LookAll(context.Background(), []Query{{ID: "A", Margin: time.Second}, {ID: Guest("A")}})
@@ -324,8 +340,10 @@ var tables = map[string][]row{
 				list, err := p.Hours(context.Background(), Guest("A"))
 				return fmt.Sprint(shown(list), err)
 			}},
-		{name: "all guests", given: "ZADD due now+1 A now+2 guest-A now+3 guest-B\nRPUSH tokens:A now+9|o1\nRPUSH tokens:guest-A now-1|o2 now+1|o3\nRPUSH tokens:guest-B now+1|o4\n" +
-			"ZADD inflight:guest-B now+1 o5 now+2 o6 now+3 o7\nHSET order:o5 state bought\nHSET order:o6 state unknown\nHSET order:o7 state placed\nZADD tickets:guest-A 1 1000|r1|x\nHSET stats:guests hits 5\n",
+		{name: "all guests", given: "ZADD due now+1 A now+2 guest-A now+3 guest-B\nRPUSH tokens:A now+9|o1\n" +
+			"RPUSH tokens:guest-A now-1|o2 now+1|o3\nRPUSH tokens:guest-B now+1|o4\n" +
+			"ZADD inflight:guest-B now+1 o5 now+2 o6 now+3 o7\nHSET order:o5 state bought\nHSET order:o6 state unknown\n" +
+			"HSET order:o7 state placed\nZADD tickets:guest-A 1 1000|r1|x\nHSET stats:guests hits 5\n",
 			call: func(p *Pool) any {
 				totals, err := p.Totals(context.Background())
 				g := totals.Guests
@@ -338,14 +356,16 @@ var tables = map[string][]row{
 		{name: "the next state", given: "HSET stats:A learned 7\nSET learned:A old\n", call: learns},
 	},
 	"retry": {
-		{name: "a failing identity", given: "ZADD due now+9000 A\nHSET brake:A kind failed since now-9 every 5000 next now+5000\n", call: retried},
+		{name: "a failing identity", given: "ZADD due now+9000 A\n" +
+			"HSET brake:A kind failed since now-9 every 5000 next now+5000\n", call: retried},
 		{name: "nothing fails", given: "ZADD due now+9000 A\nHSET brake:A paused why\n", call: retried},
 	},
 	"place": {
 		{name: "an order of a replica that was buried meanwhile", given: "ZREM replicas r1\n", call: placed(nil)},
 		{name: "an order is placed", call: placed(nil)},
 		{name: "a repetition changes nothing", call: placed(nil), twice: true},
-		{name: "a late repetition does not bring an ended order back", given: "HSET order:o state ended\n", call: placed(nil)},
+		{name: "a late repetition does not bring an ended order back", given: "HSET order:o state ended\n",
+			call: placed(nil)},
 		{name: "tokens and orders suffice", given: oneToken + "ZADD inflight:A now+9 x\nZADD wants:main 5 A\n",
 			call: placed(nil)},
 		{name: "orders at a provider that is stuck are replaced", given: oneToken + stuckOrders, call: stuck(placed(nil))},
@@ -367,7 +387,8 @@ var tables = map[string][]row{
 		{name: "the account's brake gives the identity a turn",
 			given: "HSET brake:k kind busy next now+3000 every 5000 reason down\n", call: placed(nil)},
 		{name: "a turn is kept, and callers come first",
-			given: "HSET brake:k next now+3000 every 5000 reason down\nZADD tickets:A 1 1000|r1|x\nZADD wants:main now-9000 A\nZADD obstacles now+9000 main\n", call: placed(nil)},
+			given: "HSET brake:k next now+3000 every 5000 reason down\nZADD tickets:A 1 1000|r1|x\n" +
+				"ZADD wants:main now-9000 A\nZADD obstacles now+9000 main\n", call: placed(nil)},
 		{name: "the account's probe", given: "HSET brake:k next now-1 every 5000 reason down\n", call: placed(nil)},
 		{name: "all permits are in use", given: "ZADD permits:main now+9 x now+9 y now+9 z\n", call: placed(nil)},
 		{name: "an identity whose turn it was has used it", given: "SET turn:A now-8000\n", call: placed(nil)},
@@ -406,26 +427,32 @@ var tables = map[string][]row{
 		{name: "an ended order", given: "HSET order:o owner r1 state ended\n", call: begun("n")},
 	},
 	"bought": {
-		{name: "the task is known", given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n", call: boughtWith("7")},
+		{name: "the task is known", given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n",
+			call: boughtWith("7")},
 		{name: "an accepted submit proves the account",
 			given: "HSET order:o owner r1 state submitting account main submitted now-700\nHSET brake:k kind refused count 3\n",
 			call:  boughtWith("7")},
 		{name: "so does one whose start is not known",
 			given: "HSET order:o owner r1 state placed account main\nHSET brake:k kind outage\n", call: boughtWith("7")},
-		{name: "a repetition", given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n", call: boughtWith("7"), twice: true},
+		{name: "a repetition", given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n", call: boughtWith("7"),
+			twice: true},
 		{name: "a brake of polls stays", given: "HSET order:o owner r1 state submitting\nHSET brake:k kind polls\n",
 			call: boughtWith("7")},
-		{name: "so does one that only a token ends", given: "HSET order:o owner r1 state submitting\nHSET brake:k kind hangs\n",
-			call: boughtWith("7")},
-		{name: "no answer to the submit", given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n", call: boughtWith("")},
+		{name: "so does one that only a token ends",
+			given: "HSET order:o owner r1 state submitting\nHSET brake:k kind hangs\n",
+			call:  boughtWith("7")},
+		{name: "no answer to the submit", given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n",
+			call: boughtWith("")},
 		{name: "an order of an unknown submit counts for its time-out",
-			given: "HSET order:o owner r1 state submitting\nZADD deadlines now+90000 o\nZADD permits:main now+90000 o\nZADD inflight:A now+90000 o\n", call: boughtWith("")},
+			given: "HSET order:o owner r1 state submitting\nZADD deadlines now+90000 o\nZADD permits:main now+90000 o\n" +
+				"ZADD inflight:A now+90000 o\n", call: boughtWith("")},
 		{name: "whoever knows the task becomes the owner", given: "HSET order:o owner r2 state unknown\nSADD owned:r2 o\n",
 			call: boughtWith("7")},
 		{name: "the replica that knows the task was buried meanwhile",
 			given: "HSET order:o owner r2 state unknown\nZREM replicas r1\n", call: boughtWith("7")},
 		{name: "no answer, and another owner", given: "HSET order:o owner r2 state submitting\n", call: boughtWith("")},
-		{name: "no answer, and the task is known", given: "HSET order:o owner r1 state bought task 7\n", call: boughtWith("")},
+		{name: "no answer, and the task is known", given: "HSET order:o owner r1 state bought task 7\n",
+			call: boughtWith("")},
 		{name: "another order has the task", given: "HSET order:o owner r1 state submitting\nSET task:main:7 other\n",
 			call: boughtWith("7")},
 		{name: "an ended order", given: "HSET order:o state ended\n", call: boughtWith("7")},
@@ -492,7 +519,8 @@ var tables = map[string][]row{
 		{name: "a fault of the account brakes elsewhere", given: aSubmit,
 			call: ended(how(Fault))},
 		{name: "a refused order gives its price back, on the day of its placing",
-			given: "HSET order:o id A account main owner r1 state submitting placed now-11046000 price 2989001\nHSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
+			given: "HSET order:o id A account main owner r1 state submitting placed now-11046000 price 2989001\n" +
+				"HSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
 				o := theOrder()
 				inMoney(10000, 0)(o)
 				return endOf(p.End(context.Background(), o, &End{Outcome: Refused}))
@@ -573,7 +601,8 @@ var tables = map[string][]row{
 			given: "ZADD replicas now-6000 dead\nZREM replicas r1\nSADD owned:dead o1\nHSET order:o1 owner dead state bought\n",
 			call:  beaten},
 		{name: "a replica takes over the orders of a dead one",
-			given: "ZADD replicas now-6000 dead now-1000 r1\nSADD owned:dead o1 o2 o3\nHSET order:o1 owner dead state bought\nHSET order:o3 state ended\nSADD owned:r1 o9\n", call: beaten},
+			given: "ZADD replicas now-6000 dead now-1000 r1\nSADD owned:dead o1 o2 o3\nHSET order:o1 owner dead state bought\n" +
+				"HSET order:o3 state ended\nSADD owned:r1 o9\n", call: beaten},
 		{name: "a replica that was away judges nobody",
 			given: "ZADD replicas now-6000 dead now-4000 r1\nSADD owned:dead o1\nHSET order:o1 owner dead state bought\n",
 			call:  beaten},
@@ -635,7 +664,8 @@ var tables = map[string][]row{
 }
 
 const (
-	twoRows  = "XADD outbox:ends 1-1 at now-9000 kind open order o row {}\nXADD outbox:ends 1-2 at now-5000 kind solved order o row {1}\n"
+	twoRows = "XADD outbox:ends 1-1 at now-9000 kind open order o row {}\n" +
+		"XADD outbox:ends 1-2 at now-5000 kind solved order o row {1}\n"
 	aHandout = "XADD outbox:handouts 1-9 at now-1000 kind hits order o row {3} price 5\n"
 	oneRow   = "XADD outbox:ends 1-3 at now-1000 kind failed order p row {2}\n"
 )
@@ -664,18 +694,20 @@ func sent(ids ...string) func(p *Pool) any {
 }
 
 // anOrder is a bought order o of the identity A, placed 10 s ago.
-const anOrder = "HSET order:o id A account main owner r1 state bought placed now-10000 price 5\nZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
+const anOrder = "HSET order:o id A account main owner r1 state bought placed now-10000 price 5\n" +
+	"ZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
 	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD spend:overall now-10000 o\nHSET stats:A bought 1\n"
 
 // The same order before its task is known.
 var (
 	aPlacedOrder   = strings.NewReplacer("state bought", "state placed", "HSET stats:A bought 1\n", "").Replace(anOrder)
-	aSubmit        = strings.NewReplacer("state bought", "state submitting", "HSET stats:A bought 1\n", "").Replace(anOrder)
+	aSubmit        = strings.Replace(aPlacedOrder, "state placed", "state submitting", 1)
 	anUnknownOrder = strings.NewReplacer("state bought", "state unknown", "SADD owned:r1 o\n", "").Replace(anOrder)
 )
 
 // someSums are sums of an hour ago.
-const someSums = "HSET outcomes:main:turnstile at now-3600000 recent 10 order:ended 10 order:solved 10 order:leads 90000 report:accepted:x 10 report:rejected:x 2\n"
+const someSums = "HSET outcomes:main:turnstile at now-3600000 recent 10 order:ended 10 order:solved 10 " +
+	"order:leads 90000 report:accepted:x 10 report:rejected:x 2\n"
 
 func compared(e *End) { e.Type = captcha.Turnstile }
 
@@ -733,7 +765,8 @@ func decides(want int) func(p *Pool) any {
 }
 
 // stuckOrders are orders at a stuck provider.
-const stuckOrders = "ZADD inflight:A now+30000 o7 now+30001 o8\nHSET order:o7 account down\nHSET order:o8 account down\n"
+const stuckOrders = "ZADD inflight:A now+30000 o7 now+30001 o8\nHSET order:o7 account down\n" +
+	"HSET order:o8 account down\n"
 
 func stuck(call func(p *Pool) any) func(p *Pool) any {
 	return func(p *Pool) any {
@@ -871,8 +904,9 @@ func hours(n int) string {
 	return strings.Join(list, ",")
 }
 
-// days are the counters before the first event of this hour, the one before, the day before, and six and seven days before.
-const days = "490923|20|0|0|2|0|0|0|0|0|500,490922|15|0|0|2|0|0|0|0|0|500,490900|15|0|0|2|0|0|0|0|0|400,490776|9|0|0|0|0|0|0|0|0|0,490775|1|0|0|0|0|0|0|0|0|0"
+// days are the counters before the first event of this hour, the last one, the day before, and six and seven days ago.
+const days = "490923|20|0|0|2|0|0|0|0|0|500,490922|15|0|0|2|0|0|0|0|0|500,490900|15|0|0|2|0|0|0|0|0|400," +
+	"490776|9|0|0|0|0|0|0|0|0|0,490775|1|0|0|0|0|0|0|0|0|0"
 
 func shown(list []Period) (text string) {
 	for _, period := range list {

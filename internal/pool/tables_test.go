@@ -36,7 +36,8 @@ type row struct {
 
 // legend begins each table in testdata. Only counters.txt and survey.txt show the hour, minutes, hours and days of the
 // counters, and a result lacks its zero fields (-1ms, too: none).
-const legend = `# STEP > the scripts and their ARGV, sorted; the keys: "  " unchanged, "- " as they were, "+ " as they are
+const legend = `# STEP > the scripts and their ARGV, sorted; the keys: "  " unchanged, "- " as they were, ` +
+	`"+ " as they are
 # ! a message that was published = the result; now-5 is 5 ms before the step
 
 `
@@ -204,8 +205,8 @@ func (r *recorder) note(cmd redis.Cmder) {
 
 // brief leaves out the zero fields, and -1ms for none, of structs that were formatted with %+v.
 func brief(text string) string {
-	for shorter := zeroField.ReplaceAllString(text, "$1"); shorter != text; shorter = zeroField.ReplaceAllString(text, "$1") {
-		text = shorter
+	for before := ""; before != text; {
+		before, text = text, zeroField.ReplaceAllString(text, "$1")
 	}
 	return strings.ReplaceAll(text, " }", "}")
 }

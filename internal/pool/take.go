@@ -30,7 +30,8 @@ var take = newScript("take", `
 --      8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms 12 fingerprint 13 nonce
 --      14 gives_up: when the caller gives up 15 scope of the caller's budget ('' = none) 16 its micros_per_day
 --      17 its micros_per_month
--- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, spent} or {given_up}
+-- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, spent} or
+-- {given_up}
 local id, call, replica, need, margin, park, first_take, most_tickets, row, rate, per, fingerprint, nonce,
   gives_up, scope, per_day, per_month = unpack(ARGV)
 if now > tonumber(gives_up) then return {'given_up'} end
@@ -70,7 +71,8 @@ repeat
   if element then
     if element == first then redis.call('LPOP', KEYS[1]) else redis.call('LREM', KEYS[1], 1, element) end
     local found = redis.call('GET', '@token:' .. string.match(element, '|(.*)$'))
-    if found and leading(found) <= now + 1000 then token = found else count(id, 'expired', 1) end -- Redis' clock may go back
+    -- Redis' clock may go back
+    if found and leading(found) <= now + 1000 then token = found else count(id, 'expired', 1) end
   end
 until token or not element
 if not element then

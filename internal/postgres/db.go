@@ -43,8 +43,8 @@ func Open(url string, limit time.Duration, log *slog.Logger) (*DB, error) {
 		return nil, fmt.Errorf("postgres address: it names a file that cannot be read: %w", file)
 	}
 	if err != nil {
-		return nil, errors.New("postgres address: must be postgres://user:password@host:port/database, with special characters " +
-			"percent-encoded and with options that PostgreSQL knows")
+		return nil, errors.New("postgres address: must be postgres://user:password@host:port/database, " +
+			"with special characters percent-encoded and with options that PostgreSQL knows")
 	}
 	db := &DB{log: log, limit: limit}
 	config.MaxConns, config.MinConns, config.MinIdleConns = mostConnections, 0, 0

@@ -62,14 +62,16 @@ func (db *DB) Migrate(ctx context.Context) error {
 // newer program has changed the schema.
 func (db *DB) readSchema(ctx context.Context) (version int, missing string, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx Tx) error {
-		return tx.First(ctx, []any{&version, &missing}, `select (select coalesce(max(version_id), 0)::integer from poold_schema),
+		return tx.First(ctx, []any{&version, &missing}, `select
+			(select coalesce(max(version_id), 0)::integer from poold_schema),
 			coalesce((select min(name) from unnest($1::text[]) name where to_regclass(name) is null), '')`, tables)
 	})
 	if f := (*fault)(nil); errors.As(err, &f) && f.missing == "poold_schema" {
 		return 0, "", nil
 	}
 	if version > newest {
-		err = fmt.Errorf("%w: the database has version %d, this program knows %d: start a newer program", ErrNewer, version, newest)
+		err = fmt.Errorf("%w: the database has version %d, this program knows %d: start a newer program",
+			ErrNewer, version, newest)
 	}
 	return version, missing, err
 }

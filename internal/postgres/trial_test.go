@@ -26,7 +26,8 @@ func testTry(t *testing.T, server *postgrestest.Server) {
 		{"empty", "", address, "; the next start makes its tables", nil, ""},
 		{"ready", "migrate", address, ", tables ready", nil, ""},
 		{"no right to delete", `grant select, insert, update, delete on all tables in schema public to guest_try;
-			revoke delete on captcha_days from guest_try`, guest, "", ErrDown, "the user lacks a right on the table captcha_days"},
+			revoke delete on captcha_days from guest_try`, guest, "", ErrDown,
+			"the user lacks a right on the table captcha_days"},
 		{"all rights", "grant delete on captcha_days to guest_try", guest, ", tables ready", nil, ""},
 		{"an earlier version", fmt.Sprint("delete from poold_schema where version_id = ", newest), address,
 			"; the next start makes its tables", nil, ""},

@@ -104,8 +104,8 @@ func New(p targets.Provider, transport http.RoundTripper, observe func(action, o
 	return c
 }
 
-// Pace returns how long to wait from the submission of a task to its first poll, and between polls: as the file says, or
-// as the service recommends. Services discourage polling more often.
+// Pace returns how long to wait from the submission of a task to its first poll, and between polls: as the file says,
+// or as the service recommends. Services discourage polling more often.
 func Pace(p targets.Provider, t captcha.Type) (firstPoll, interval time.Duration) {
 	return (&Client{cfg: p, protocol: protocolOf(p)}).Pace(t)
 }

@@ -55,8 +55,8 @@ func (t createTask) ask(action, task string, kind captcha.Type, good bool) (quer
 	return t.post(path, fields), offered
 }
 
-// pace is quick, except at 2captcha: the faster services use this protocol. Some of them ban clients that poll more often
-// than every 2 s.
+// pace is quick, except at 2captcha: the faster services use this protocol. Some of them ban clients that poll more
+// often than every 2 s.
 func (t createTask) pace(kind captcha.Type) (firstPoll, interval time.Duration) {
 	if t.profile == twoCaptcha || kind == captcha.Image {
 		return captcha.Of(kind).FirstPoll, usualPoll
@@ -64,8 +64,8 @@ func (t createTask) pace(kind captcha.Type) (firstPoll, interval time.Duration) 
 	return 10 * time.Second, 3 * time.Second
 }
 
-// reportWindow: anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. The documentation of services that
-// copied this protocol does not contradict it.
+// reportWindow: anti-captcha's documentation of reportIncorrectRecaptcha states 60 s. The documentation of services
+// that copied this protocol does not contradict it.
 func (t createTask) reportWindow() time.Duration {
 	if t.profile == twoCaptcha {
 		return longWindow

@@ -173,8 +173,8 @@ type reply struct {
 	reply, want string
 }
 
-// repliesOf reads a file of testdata: below a heading, which begins with #, each line is an answer of a service, and the
-// next line, which is indented, says what it means. A line that begins with go: is a string of Go.
+// repliesOf reads a file of testdata: below a heading, which begins with #, each line is an answer of a service, and
+// the next line, which is indented, says what it means. A line that begins with go: is a string of Go.
 func repliesOf(t *testing.T, file string) (all []reply) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + file)

@@ -38,7 +38,7 @@ const (
 	probe = time.Minute // interval between two calls to an account that cannot buy
 )
 
-// threadFaults are the codes with another meaning at CaptchaAI. This service sells threads, so accounts have no balance.
+// threadFaults are the codes with another meaning at CaptchaAI. It sells threads, so accounts have no balance.
 var threadFaults = map[string]fault{
 	"ERROR_ZERO_BALANCE": {class: Capacity, delay: soon, note: "no thread of the account is free"},
 	"ERROR_KEY_DOES_NOT_EXIST": {

@@ -13,8 +13,8 @@ import (
 
 // pauseOf returns the pause that a delay lengthens by at most 20 %.
 func pauseOf(delay time.Duration) time.Duration {
-	for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute,
-		10 * time.Minute} {
+	for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute,
+		5 * time.Minute, 10 * time.Minute} {
 		if delay >= pause && delay <= pause+pause/5 {
 			return pause
 		}

@@ -156,7 +156,10 @@ func TestASubmitIsSentOnce(t *testing.T) {
 			_, _ = io.WriteString(conn, rawOK[:len(rawOK)-2])
 		}, 2},
 		"half a status line": {1, func(conn net.Conn, next func() bool) { next(); _, _ = io.WriteString(conn, "HTTP/1") }, 2},
-		"no HTTP at all":     {1, func(conn net.Conn, next func() bool) { next(); _, _ = io.WriteString(conn, "OK|5\r\n\r\n") }, 2},
+		"no HTTP at all": {1, func(conn net.Conn, next func() bool) {
+			next()
+			_, _ = io.WriteString(conn, "OK|5\r\n\r\n")
+		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -262,7 +262,8 @@ func (b *Buyer) noteCallback(a *account, came bool) {
 	b.accounts.mu.Unlock()
 	switch {
 	case after == silentAfter:
-		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: check that the service can reach callback_url, the base address",
+		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: "+
+			"check that the service can reach callback_url, the base address",
 			"provider", a.Name(), "tasks", silentAfter)
 	case came && before >= silentAfter:
 		b.c.Log.Info("callbacks arrive again", "provider", a.Name())

@@ -646,6 +646,7 @@ func TestReports(t *testing.T) {
 		synctest.Wait()
 		testkit.Equal(t, "reports", fmt.Sprint(f.reports), "[T1false busytrue refusedtrue]")
 		testkit.Equal(t, "outcomes", r.counted(),
-			"report gone refused, report main late, report main passed, report main passed, report main passed, report main refused")
+			"report gone refused, report main late, report main passed, report main passed, report main passed, "+
+				"report main refused")
 	})
 }

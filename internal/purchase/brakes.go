@@ -254,7 +254,8 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 func (b *Buyer) noteUnsolved(ctx context.Context, a *account, o *order) {
 	b.accounts.mu.Lock()
 	waited := min(time.Since(o.submitted), time.Since(a.solved))
-	hangs := o.facts.Usual > 0 && waited > min(hangsAfter*max(o.facts.Usual, leastLead), o.facts.Timeout*3/4) && !isDown(a.brake)
+	late := min(hangsAfter*max(o.facts.Usual, leastLead), o.facts.Timeout*3/4)
+	hangs := o.facts.Usual > 0 && waited > late && !isDown(a.brake)
 	b.accounts.mu.Unlock()
 	if hangs {
 		b.setBrake(ctx, a.key, pool.BrakeHangs, "it takes orders and solves none: no token came in four times the usual time",
@@ -363,8 +364,8 @@ func isDown(brake pool.Brake) bool {
 // isEmpty reports whether the fault of an account is its empty balance.
 func isEmpty(brake pool.Brake) bool { return strings.Contains(brake.Reason, "BALANCE") }
 
-// isStuck reports whether orders in flight bring no token: the service hangs, or answers no polls of a key. With an empty
-// balance it does.
+// isStuck reports whether orders in flight bring no token: the service hangs, or answers no polls of a key. With an
+// empty balance it does.
 func isStuck(brake pool.Brake) bool {
 	return brake.Brakes() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeHangs ||
 		brake.Kind == pool.BrakeAccount && !isEmpty(brake))

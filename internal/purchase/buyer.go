@@ -93,8 +93,8 @@ type Config struct {
 	// is cancelled earlier has an unknown outcome.
 	CallTime time.Duration
 	Pool     *pool.Pool
-	// ProviderChanged is called when a provider goes down, perhaps so that none takes orders, or up: then the state has since
-	// when it was down. It must not block; nil = no observer.
+	// ProviderChanged is called when a provider goes down, perhaps so that none takes orders, or up: then the state has
+	// since when it was down. It must not block; nil = no observer.
 	ProviderChanged func(name string, down bool, state provider.State, none bool)
 	// BalanceRead is called with each balance that was read. It must not block; nil = no observer.
 	BalanceRead func(provider string, balance float64)

@@ -432,7 +432,8 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 				return news{trigger: uncollected, by: "poll", err: errors.New("no provider has the account of the task")}
 			}
 			if _, told := b.missed.LoadOrStore(f.Provider, true); !told {
-				b.c.Log.Error("paid tasks cannot be collected: list the account that they were bought at; until they expire, they count as in flight",
+				b.c.Log.Error("paid tasks cannot be collected: list the account that they were bought at; "+
+					"until they expire, they count as in flight",
 					"provider", f.Provider, "until", giveUp.UTC().Truncate(time.Second))
 			}
 			next = now.Add(lookAgain)

@@ -28,8 +28,8 @@ type fault = provider.Error
 
 var update = flag.Bool("update", false, "write testdata/ends.txt")
 
-// A solution in the answer to the submit ends the order at once, and the expiry that a service states shortens the life of
-// its token. Tokens that have always expired stop the orders, as failures do.
+// A solution in the answer to the submit ends the order at once, and the expiry that a service states shortens the life
+// of its token. Tokens that have always expired stop the orders, as failures do.
 func TestSolutionsAtOnceAndExpiries(t *testing.T) {
 	for name, c := range map[string]struct {
 		expires time.Duration // after the submit; 0 = not stated

@@ -64,7 +64,8 @@ func TestCertificatesAndPasswordsChange(t *testing.T) {
 		with        targets.RedisTLS
 		login, want string
 	}{
-		{append(first, "tls-port", port), targets.RedisTLS{}, "old", badCertificate + "poold does not trust its issuer (redis.tls.ca)"},
+		{append(first, "tls-port", port), targets.RedisTLS{}, "old",
+			badCertificate + "poold does not trust its issuer (redis.tls.ca)"},
 		{nil, targets.RedisTLS{Issuers: one.Issuers}, "old",
 			"redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)"},
 		{nil, one, "old", ""},

@@ -16,8 +16,8 @@ const probeEvery = 500 * time.Millisecond
 
 // writes fails where a script of package pool would fail: on a replica, without free memory, with too few
 // replicas, while Redis loads its data, and without the right to run scripts or to write the keys. PING
-// succeeds on most of these. It returns a random name of the data, which changes if Redis has lost it, and when a replica
-// noticed the last loss, in Unix ms, if it was within a day: a restarted replica did not know the former name.
+// succeeds on most of these. It returns a random name of the data, which changes if Redis has lost it, and when a
+// replica noticed the last loss, in Unix ms, if it was within a day: a restarted replica did not know the former name.
 var writes = NewScript(`
 redis.call('SET', KEYS[1], '1', 'PX', 60000)
 redis.call('SET', KEYS[2], ARGV[1], 'NX')
@@ -134,8 +134,8 @@ func (db *DB) report(was, now *condition) {
 	}
 }
 
-// probe checks with a script whether the stock can be used. The argument lost is when this replica noticed that Redis had
-// lost its data.
+// probe checks with a script whether the stock can be used. The argument lost is when this replica noticed that Redis
+// had lost its data.
 func (db *DB) probe(ctx context.Context, lost time.Time) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

@@ -113,8 +113,8 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 	}
 }
 
-// A missing right is named with the command and the kind of the key, whether Redis denies a call, a command in a script,
-// or a key.
+// A missing right is named with the command and the kind of the key, whether Redis denies a call, a command in a
+// script, or a key.
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Server(t)

@@ -79,7 +79,8 @@ func faultsOf(settings map[string]string) []string {
 	used, _ := strconv.ParseFloat(settings["used_memory"], 64)
 	if most > 0 && used > 0.9*most {
 		faults = append(faults,
-			"Redis' memory is nearly full: more than 90 % of maxmemory is used, and a full memory stops purchases; raise maxmemory")
+			"Redis' memory is nearly full: more than 90 % of maxmemory is used, and a full memory stops purchases; "+
+				"raise maxmemory")
 	}
 	return faults
 }

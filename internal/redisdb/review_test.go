@@ -12,12 +12,14 @@ import (
 // faultsOf finds the dangerous settings in a reply to INFO. Absent settings are ignored.
 func TestDangerousSettingsAreNamed(t *testing.T) {
 	for info, want := range map[string][]string{ // a word of each sentence
-		"# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\nmaxmemory:100\r\nused_memory:90\r\n": nil,
-		"redis_version:10.0\r\naof_enabled:1\r\nmaxmemory:0\r\nused_memory:1000\r\n":                                                             nil,
-		"# Clients\r\nconnected_clients:1\r\n": nil,
-		"redis_version:6.2.0\r\n":              nil,
-		"redis_version:5.9.9\r\n":              {"5.9.9"},
-		"redis_version:6.0.16\r\nrole:slave\r\naof_enabled:0\r\nmaxmemory_policy:volatile-ttl\r\nmaxmemory:100\r\nused_memory:91\r\n": {
+		"# Server\r\nredis_version:7.0.15\r\nrole:master\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n" +
+			"maxmemory:100\r\nused_memory:90\r\n": nil,
+		"redis_version:10.0\r\naof_enabled:1\r\nmaxmemory:0\r\nused_memory:1000\r\n": nil,
+		"# Clients\r\nconnected_clients:1\r\n":                                       nil,
+		"redis_version:6.2.0\r\n":                                                    nil,
+		"redis_version:5.9.9\r\n":                                                    {"5.9.9"},
+		"redis_version:6.0.16\r\nrole:slave\r\naof_enabled:0\r\nmaxmemory_policy:volatile-ttl\r\n" +
+			"maxmemory:100\r\nused_memory:91\r\n": {
 			"6.0.16", "volatile-ttl", "append-only", "replica", "90 %"},
 	} {
 		got := faultsOf(settingsOf(info))

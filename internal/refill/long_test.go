@@ -125,7 +125,7 @@ func TestBrakes(t *testing.T) {
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
 		testkit.AtLeast(t, "logged after it", logged(), 1)
 	})
-	bubble(t, "orders avoid a provider: that is logged, unless the order of the file decides", func(t *testing.T, w *world) {
+	bubble(t, "orders avoid a provider: it is logged, unless the order of the file decides", func(t *testing.T, w *world) {
 		login, fixed := target("login", 1), target("fixed", 1)
 		fixed.ProvidersPolicy = targets.ProvidersOrdered
 		r := w.start(1, file(login, fixed))[0]
@@ -168,7 +168,8 @@ func TestBudgets(t *testing.T) {
 		s := w.status(login)
 		in := s.Until.Sub(began)
 		if s.State != refill.Budget || in < 59*time.Minute || in > 61*time.Minute ||
-			!strings.HasPrefix(s.Reason, "the budget of this target is used up: 2 of 2 solves in the last 60 minutes; there is room again at 2026-") {
+			!strings.HasPrefix(s.Reason, "the budget of this target is used up: 2 of 2 solves in the last 60 minutes; "+
+				"there is room again at 2026-") {
 			t.Errorf("status %+v", s)
 		}
 		testkit.Equal(t, "logged", r.log.Count("level=WARN", "state=budget"), 1)

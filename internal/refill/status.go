@@ -86,8 +86,8 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
 		set(OK, "", time.Time{}, time.Time{})
 	case s.State == OK && c.Unknown > 0 && c.Fresh == 0 && s.Want > 0:
-		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown until their timeout: their submits got no clear answer",
-			c.Unknown, c.Orders), time.Time{}, time.Time{})
+		set(Starved, fmt.Sprintf("the outcome of %d of %d orders in flight is unknown until their timeout: "+
+			"their submits got no clear answer", c.Unknown, c.Orders), time.Time{}, time.Time{})
 	}
 	return s
 }

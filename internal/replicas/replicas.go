@@ -1,6 +1,6 @@
 // Package replicas names the replicas of an installation, and notices those that are gone. The name of a replica has
-// its version, the time of its start and its address, so that whoever sees a name knows them. Package pool decides by beats
-// which replicas are alive.
+// its version, the time of its start and its address, so that whoever sees a name knows them. Package pool decides by
+// beats which replicas are alive.
 package replicas
 
 import (

@@ -50,7 +50,8 @@ func TestInterruptPrintsNothing(t *testing.T) {
 	testkit.WithoutRace(t)
 	model := []string{"--demand", "poisson:0.5", "--length", "40m", "--refill", "adaptive", "--depth", "30", "--min", "0",
 		"--miss-cost", "0.1"}
-	for name, more := range map[string][]string{"one run": {"--hit-rate", "0.5"}, "JSON": {"--json"}, "comparison": {"--compare"}} {
+	for name, more := range map[string][]string{"one run": {"--hit-rate", "0.5"}, "JSON": {"--json"},
+		"comparison": {"--compare"}} {
 		args := append(slices.Clone(model), more...)
 		whole := &countdown{t.Context(), 0, 1 << 30}
 		want, err := run(whole, args...)

@@ -54,11 +54,13 @@ func simulationFlags(command *cobra.Command, c *cli.Console) *simulation {
 	flags.StringVar(&s.config, "config", c.Env("POOLD_CONFIG", "pools.yaml"),
 		"the `file` that --target is in (env POOLD_CONFIG)")
 	flags.StringVar(&s.target, "target", "",
-		"the `name` of a target in the file; without it give --depth, and no file is read. For warm windows second 0 is Monday, 00:00 UTC")
+		"the `name` of a target in the file; without it give --depth, and no file is read. "+
+			"For warm windows second 0 is Monday, 00:00 UTC")
 	flags.StringVar(&s.trace, "trace", "", "`file` with one arrival per line, in seconds from the start")
 	flags.StringVar(&s.demand, "demand", "", "instead of a trace, random arrivals of a `model`: "+policy.DemandHelp)
 	flags.StringVar(&s.history, "from-history", "",
-		"instead of a trace, the requests of the `key` with this name that a daemon's audit has, of the target or of all, in the last --length")
+		"instead of a trace, the requests of the `key` with this name that a daemon's audit has, "+
+			"of the target or of all, in the last --length")
 	flags.DurationVar(&s.length, "length", modelLength,
 		"length of --demand; the spend a day is counted over it, with other demand by default until its last arrival")
 	usual := policy.DefaultSolves()
@@ -141,7 +143,8 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 	if s.plot != "" {
 		title := fmt.Sprintf("%d requests, %.1f %% found a token; %.3f bought per token served",
 			result.Requests, 100*result.HitRate, result.BoughtPerServed)
-		if err := os.WriteFile(s.plot, []byte(picture.svg(title)), 0o644); err != nil { //nolint:gosec // G306: the picture is not secret
+		err := os.WriteFile(s.plot, []byte(picture.svg(title)), 0o644) //nolint:gosec // G306: the picture is not secret
+		if err != nil {
 			return fmt.Errorf("writing the plot: %w", err)
 		}
 	}

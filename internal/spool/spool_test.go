@@ -245,7 +245,8 @@ func TestAListShowsNoSecret(t *testing.T) {
 		t.Fatal(shown, err)
 	}
 	text, _ := json.Marshal(shown)
-	want := `[{"order":"order-1.0123abcd","provider":"one","task":"t1","kind":"token","reason":"redis does not answer (127.0.0.1:6379)",` +
+	want := `[{"order":"order-1.0123abcd","provider":"one","task":"t1","kind":"token",` +
+		`"reason":"redis does not answer (127.0.0.1:6379)",` +
 		`"arrived":"2026-01-02T03:04:06.678Z","age_s":91,"until":"2026-01-02T03:05:06.678Z"},` +
 		`{"order":"order-2.0123abcd","provider":"one","task":"t2","kind":"error","code":"\u003cERROR\u003e",` +
 		`"arrived":"2026-01-02T03:04:07.678Z","age_s":90,"until":"2026-01-02T03:05:07.678Z"}]`

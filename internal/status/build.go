@@ -344,8 +344,9 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Sp
 	target := Target{
 		Name: t.Name, Type: string(t.Identity.Type), Identity: string(t.ID), Owner: t.Owner,
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl, Depth: t.Depth, Refill: string(t.Refill),
-		State: cause.State, Reason: cause.Reason, Marks: marks(plan.Failing && cause.State != refill.Refused, s.Verdicts), FailedInARow: s.Brake.Failures,
-		Want: plan.Want, Forecast: thousandths(plan.Forecast), Risk: thousandths(plan.Risk), LimitedBy: plan.Limit,
+		State: cause.State, Reason: cause.Reason, FailedInARow: s.Brake.Failures,
+		Marks: marks(plan.Failing && cause.State != refill.Refused, s.Verdicts),
+		Want:  plan.Want, Forecast: thousandths(plan.Forecast), Risk: thousandths(plan.Risk), LimitedBy: plan.Limit,
 		Warm: plan.Warm, Fresh: s.Fresh, Ageing: s.Fresh - s.Outliving, InFlight: s.Orders, BoughtInFlight: s.Bought,
 		Unknown: s.Unknown, Waiting: s.Waiting, Counters: countersOf(f, s.Waiting), Spent: spent(f, priced),
 		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Missed), // requests without an outcome do not count

@@ -17,8 +17,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// Readers share a document for a second, or for four times as long as it takes to build. A change ends its life; without
-// readers none is built.
+// Readers share a document for a second, or for four times as long as it takes to build. A change ends its life;
+// without readers none is built.
 func TestReadersShareADocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stock := sources(newSet(newTarget("login")))

@@ -6,8 +6,8 @@ import (
 	"poold/internal/pool"
 )
 
-// The amount spent is unknown if the file has no price for the type. The amount is 0 if the price is 0, or if nothing was
-// bought.
+// The amount spent is unknown if the file has no price for the type. The amount is 0 if the price is 0, or if nothing
+// was bought.
 func TestUnknownPrices(t *testing.T) {
 	for name, c := range map[string]struct {
 		price float64

@@ -33,8 +33,9 @@ const mostLines = 5
 const BalanceLow = 5
 
 // DataLost says what the loss of Redis' data means.
-const DataLost = ": ready tokens, orders in flight, pauses, what budgets counted (today and this month) and a history in Redis are gone; " +
-	"pause again what was paused, lower money_per_day and money_per_month until they end, and see whether Redis keeps an append-only file"
+const DataLost = ": ready tokens, orders in flight, pauses, what budgets counted (today and this month) and a " +
+	"history in Redis are gone; pause again what was paused, lower money_per_day and money_per_month until they end, " +
+	"and see whether Redis keeps an append-only file"
 
 // toldFor is how long the status says that Redis lost its data.
 const toldFor = 24 * time.Hour
@@ -118,7 +119,9 @@ func ProblemsFirst(list []Target) []Target {
 }
 
 // announce writes the alarms and the notices.
-func (d *Document) announce(providers []purchase.Status, health redisdb.Health, gone *gone, webhook string, at time.Time) {
+func (d *Document) announce(
+	providers []purchase.Status, health redisdb.Health, gone *gone, webhook string, at time.Time,
+) {
 	d.at = at
 	alarm := func(since time.Time, cause, consequence, action string) {
 		d.shared.alarms = append(d.shared.alarms, banner(since, at, cause+": "+consequence+"; "+action))
@@ -128,7 +131,8 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 	case health.Full:
 		alarm(health.Since, r.Reason, "ready tokens are handed out, and nothing is bought", "raise maxmemory, or free memory")
 	case !r.OK:
-		alarm(health.Since, r.Reason, "no token is handed out and nothing is bought, and the figures of the targets are those before",
+		alarm(health.Since, r.Reason,
+			"no token is handed out and nothing is bought, and the figures of the targets are those before",
 			"repair Redis, or correct redis in the configuration file")
 	}
 	if len(providers) == 0 {
@@ -174,7 +178,8 @@ func (d *Document) announce(providers []purchase.Status, health redisdb.Health, 
 			"): Redis keeps its rows meanwhile, up to a limit; repair the store of the history"))
 	}
 	if h := d.History; h != nil && h.Dropped > 0 {
-		note(fmt.Sprintf("The history is incomplete: rows that the store refused since the start of this replica: %d; the log has the causes", h.Dropped))
+		note(fmt.Sprintf("The history is incomplete: rows that the store refused since the start of this replica: %d; "+
+			"the log has the causes", h.Dropped))
 	}
 	if lost := health.Lost; at.Sub(lost) < toldFor {
 		d.dataLost = true
@@ -230,8 +235,8 @@ func (d *Document) announceTargets() {
 			if u.Window == "money_month" {
 				opens = time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
 			}
-			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+"): the key gets no tokens; "+
-				pool.RoomAgain(opens)+"; raise it in the file, or wait")
+			d.Alarms = append(d.Alarms, "The budget of key "+key+" is used up ("+u.Text(d.Currency)+
+				"): the key gets no tokens; "+pool.RoomAgain(opens)+"; raise it in the file, or wait")
 		}
 	}
 	if more := len(first) - mostLines; more > 0 {

@@ -12,8 +12,8 @@ import (
 	"poold/internal/targets"
 )
 
-// A fault of Redis is an alarm; a provider that is down is one only if all are. A line says since when (in UTC, in every
-// time zone of the daemon), why, what follows from it and what to do.
+// A fault of Redis is an alarm; a provider that is down is one only if all are. A line says since when (in UTC, in
+// every time zone of the daemon), why, what follows from it and what to do.
 func TestAlarmsAndNotices(t *testing.T) {
 	here := time.Local
 	time.Local = time.FixedZone("here", 3600)

@@ -108,7 +108,8 @@ func (at *place) require(keys ...string) {
 // plain refuses an alias, an anchor and a tag, so that a file cannot expand in memory. An unquoted
 // secret that begins with *, & or ! is refused too.
 func (at *place) plain() bool {
-	const alias = "anchors (&) and aliases (*) are not read: quote a value that begins so, and put what targets share under defaults"
+	const alias = "anchors (&) and aliases (*) are not read: quote a value that begins so, " +
+		"and put what targets share under defaults"
 	return at.obey(
 		fault{at.node.Kind == yaml.AliasNode || at.node.Anchor != "", alias},
 		fault{at.node.Style&yaml.TaggedStyle != 0, "tags (!) are not read: quote a value that begins with !"},
@@ -157,8 +158,8 @@ func (at *place) decode(dst reflect.Value) {
 }
 
 // section decodes a mapping with known keys into a struct. A null value is a section without keys. The struct may have
-// these methods: preset sets the defaults, refuse says why a key is not allowed in this section, and validate checks the
-// rules of the section.
+// these methods: preset sets the defaults, refuse says why a key is not allowed in this section, and validate checks
+// the rules of the section.
 func (at *place) section(dst reflect.Value) {
 	value := dst.Addr().Interface()
 	if p, is := value.(interface{ preset() }); is {
@@ -223,7 +224,8 @@ func unknownKey(key string, known []string) string {
 // mapping calls visit for every key of a mapping, in the order of the file. The example is a sample
 // line of such a mapping.
 func (at *place) mapping(example string, visit func(key string, item *place)) {
-	const dashes = "must be a mapping, not a list: remove the dashes, and write `%s:` on one line and `%s` indented on the next"
+	const dashes = "must be a mapping, not a list: remove the dashes, " +
+		"and write `%s:` on one line and `%s` indented on the next"
 	if !isNull(at.node) && !at.obey(
 		fault{at.key == "budget" && at.node.Value == "0",
 			"must be a mapping of limits: to buy nothing, write paused: true in the targets or the defaults"},

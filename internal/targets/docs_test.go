@@ -251,7 +251,9 @@ func TestSchemaIsPublished(t *testing.T) {
 	comments := fieldComments(t)
 	s := sectionSchema(reflect.TypeFor[file](), comments)
 	s["$schema"], s["title"] = "https://json-schema.org/draft/2020-12/schema", "poold: pools.yaml"
-	s["description"] = "What poold keeps ready, and from whom it buys. In any value ${NAME} and ${NAME:-default} are replaced from the environment, and ${file:/path} by the content of a file. `poold check` knows the rules between keys too."
+	s["description"] = "What poold keeps ready, and from whom it buys. In any value ${NAME} and ${NAME:-default} are " +
+		"replaced from the environment, and ${file:/path} by the content of a file. `poold check` knows the rules between " +
+		"keys too."
 	s["$defs"] = map[string]any{"reference": map[string]any{"type": "string", "pattern": referencePattern,
 		"description": "A value from the environment, ${NAME} or ${NAME:-default}, or from a file, ${file:/path}."}}
 	published(t, "pools.schema.json", indented(t, s))
@@ -508,7 +510,8 @@ func asEditorsSee(data []byte) (doc any, ok bool) {
 // because a schema cannot express their faults.
 func TestSchemaJudgesTheTestFiles(t *testing.T) {
 	s := compiledSchema(t)
-	for _, file := range []string{"testdata/good-full.yaml", "testdata/good-minimal.yaml", "testdata/reference.yaml", "../../pools.yaml", "../../pools.example.yaml"} {
+	for _, file := range []string{"testdata/good-full.yaml", "testdata/good-minimal.yaml", "testdata/reference.yaml",
+		"../../pools.yaml", "../../pools.example.yaml"} {
 		data, err := os.ReadFile(file)
 		testkit.NoError(t, err)
 		if doc, ok := asEditorsSee(data); !ok || s.Validate(doc) != nil {
@@ -527,10 +530,13 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 			taken = append(taken, file.name)
 		}
 	}
-	want := strings.Fields("aliases budgets-in-money currency dedup-empty dedup-escape dedup-host dedup-redis direction duplicate-names fields-by-type history-dynamodb " +
-		"history-keep history-none history-postgres listen-without-keys listen no-owner providers-no-key redis-addresses redis-cluster-db redis-comma " +
-		"redis-db redis-parameter redis-embedded-sentinel redis-empty redis-host redis-mixed redis-scheme redis-unix-sentinel redis-unix simulated-beside keys of one caller invisible characters methods and short keys" +
-		" redis-sentinel-password-without-sentinels redis-sentinel-user-without-password redis-certificates-without-tls redis-certificate-without-key")
+	want := strings.Fields("aliases budgets-in-money currency dedup-empty dedup-escape dedup-host dedup-redis direction " +
+		"duplicate-names fields-by-type history-dynamodb history-keep history-none history-postgres listen-without-keys " +
+		"listen no-owner providers-no-key redis-addresses redis-cluster-db redis-comma redis-db redis-parameter " +
+		"redis-embedded-sentinel redis-empty redis-host redis-mixed redis-scheme redis-unix-sentinel redis-unix " +
+		"simulated-beside keys of one caller invisible characters methods and short keys " +
+		"redis-sentinel-password-without-sentinels redis-sentinel-user-without-password redis-certificates-without-tls " +
+		"redis-certificate-without-key")
 	got := strings.Fields(strings.Join(taken, " "))
 	for _, word := range got {
 		if !slices.Contains(want, word) {

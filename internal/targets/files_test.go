@@ -82,7 +82,8 @@ func TestCertificateIsRead(t *testing.T) {
 	for content, want := range map[string]string{
 		"":       "the file /tls.crt is empty: write the value into it",
 		"denied": "the file /tls.crt cannot be read: permission denied: allow the user of the daemon to read it",
-		"CANARY": "the certificate and the key cannot be used: failed to find any PEM data in certificate input: write a certificate and its key, both as PEM",
+		"CANARY": "the certificate and the key cannot be used: failed to find any PEM data in certificate input: " +
+			"write a certificate and its key, both as PEM",
 	} {
 		_, err := Parse("pools.yaml", []byte(section+minimal()),
 			filesOf(map[string]string{"/tls.crt": content, "/tls.key": "CANARY"}))

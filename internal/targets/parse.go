@@ -37,8 +37,8 @@ func (f *file) preset() {
 		History: History{Backend: HistoryRedis, Audit: 7 * 24 * time.Hour, ActiveItems: true},
 	}
 	f.Notify.Kinds = strings.Fields(
-		"provider_down provider_up balance_low balance_ok budget_near budget_used_up budget_ok target_refused target_failing target_ok " +
-			"reload_applied reload_refused redis_down redis_up redis_lost replica_gone replica_back")
+		"provider_down provider_up balance_low balance_ok budget_near budget_used_up budget_ok target_refused " +
+			"target_failing target_ok reload_applied reload_refused redis_down redis_up redis_lost replica_gone replica_back")
 	f.Letters.Dir = "./dead-letters"
 	f.Defaults = defaults{Depth: 5, Refill: RefillFixed, HitRate: DefaultHitRate, MissCost: DefaultMissCost,
 		OnEmpty: OnEmptyFail}

@@ -68,7 +68,8 @@ func TestParseResolvesEveryKey(t *testing.T) {
 		data, err := os.ReadFile(name)
 		testkit.NoError(t, err)
 		set := mustParse(t, string(data), environment(data))
-		fmt.Fprintf(&text, "%s:\n%sserver %+v\nredis %+v\nbudget %+v\ndedup %+v\nhistory %+v\nsolve %+v\nowners %v\ncurrency %q, dead letters in %s\n",
+		fmt.Fprintf(&text, "%s:\n%sserver %+v\nredis %+v\nbudget %+v\ndedup %+v\nhistory %+v\nsolve %+v\nowners %v\n"+
+			"currency %q, dead letters in %s\n",
 			name, warnings(set), set.Server, set.Redis, set.Budget, set.Dedup, set.History, set.Solve, set.Owners, set.Currency,
 			set.DeadLetters)
 		for _, p := range set.Providers {

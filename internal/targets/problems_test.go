@@ -99,7 +99,8 @@ func TestGoodFilesGiveExactWarnings(t *testing.T) {
 func TestSyntaxErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"server: |\n  x\n\tlisten: 127.0.0.1:8080\n": "pools.yaml:3: a tab indents the line: indent with spaces",
-		strings.Repeat("[", 10001):                   "pools.yaml:1: the line does not fit the ones above: indent it like its neighbours, quote values whole, and close every quote above",
+		strings.Repeat("[", 10001): "pools.yaml:1: the line does not fit the ones above: " +
+			"indent it like its neighbours, quote values whole, and close every quote above",
 	} {
 		if _, err := Parse("pools.yaml", []byte(text), References{}); err == nil || err.Error() != want {
 			t.Errorf("%.40q: %v, want %s", text, err, want)

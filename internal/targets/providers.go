@@ -173,7 +173,8 @@ func (s *Set) checkProviders(at *place) {
 		}
 		switch {
 		case p.Protocol == ProtocolSimulated && len(at.items) > 1:
-			item.at("protocol").fail("a simulated provider must be the only one listed, or its worthless tokens would mix with real ones: remove this entry")
+			item.at("protocol").fail("a simulated provider must be the only one listed, " +
+				"or its worthless tokens would mix with real ones: remove this entry")
 		case p.Protocol == ProtocolSimulated:
 			usable = []Provider{p}
 			item.warn("tokens are simulated; no site accepts them")

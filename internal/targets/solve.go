@@ -29,7 +29,8 @@ import (
 // identity is only a claim of the caller: poold cannot check on which page the token is used.
 func (s *Solve) Allows(id captcha.Identity) error {
 	if s == nil {
-		return errors.New("type: only the identities of targets can be requested: add the section solve, with pages and budget, to the configuration")
+		return errors.New("type: only the identities of targets can be requested: " +
+			"add the section solve, with pages and budget, to the configuration")
 	}
 	isPicture := id.Type == captcha.Image
 	asked, rule := splitPage(id.Pageurl, false)
@@ -60,7 +61,8 @@ func (s *Solve) validate(at *place) {
 		}
 	}
 	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget",
-		"needs per_hour or per_day above 0, money_per_day or money_per_month: callers decide what is bought, so a budget must limit how much")
+		"needs per_hour or per_day above 0, money_per_day or money_per_month: "+
+			"callers decide what is bought, so a budget must limit how much")
 }
 
 // page is a parsed address of a page, or a pattern of such addresses. The scheme, host, port and
@@ -129,13 +131,15 @@ func splitPage(address string, pattern bool) (p page, rule string) {
 	return p, first(
 		fault{(n < 1 || n > 65535 || strconv.Itoa(n) != p.port) && (!pattern || p.port != "*"),
 			"the port must be a number from 1 to 65535"},
-		fault{!goodHost, "the host must be names of a-z, 0-9, - and _ with single dots between them, or a whole IP address without wildcards"},
+		fault{!goodHost, "the host must be names of a-z, 0-9, - and _ with single dots between them, " +
+			"or a whole IP address without wildcards"},
 		fault{strings.Contains(p.host, "*") && !strings.ContainsAny(p.host, "abcdefghijklmnopqrstuvwxyz"),
 			"the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"},
 		fault{pattern && query != "", "must not hold a ?: queries are not compared"},
 		fault{pattern && m[4] == "", "needs a path: /* is every page of the host"},
 		fault{slices.ContainsFunc(escapes.FindAllString(p.path, -1), unsafeEscape),
-			"the path must not hold encoded dots, slashes, percent signs and control characters, and a % needs two hex digits behind it"},
+			"the path must not hold encoded dots, slashes, percent signs and control characters, " +
+				"and a % needs two hex digits behind it"},
 		fault{steps.MatchString(p.path), "the path must not hold the steps . and .."},
 	)
 }

@@ -53,7 +53,8 @@ func hostile(t testing.TB) (all []string) {
 }
 
 func TestAmbiguousPagesAreRefused(t *testing.T) {
-	s := solveOf(t, "pages: ['https://*.example.com:*/*', 'https://staging.example.com/*', 'https://127.0.0.1/*', 'https://[::1]/*']")
+	s := solveOf(t, "pages: ['https://*.example.com:*/*', 'https://staging.example.com/*', 'https://127.0.0.1/*', "+
+		"'https://[::1]/*']")
 	for _, address := range hostile(t) {
 		err := s.Allows(captcha.Identity{Type: captcha.Turnstile, Sitekey: "a", Pageurl: address})
 		if err == nil || !strings.HasPrefix(err.Error(), "pageurl: ") || strings.Contains(err.Error(), otherPage) ||

@@ -65,7 +65,8 @@ func documents(data []byte) (roots []*yaml.Node, err error) {
 type explanation struct{ part, text string }
 
 var explanations = []explanation{
-	{"',' or '", `the { or [ that is open here is not closed correctly: look for a missing bracket, comma or quote; write a reference as "${NAME}"`},
+	{"',' or '", "the { or [ that is open here is not closed correctly: look for a missing bracket, comma or quote; " +
+		`write a reference as "${NAME}"`},
 	{"could not find expected ':'", "the line has no `key: value`: add the colon and a space, or quote the text"},
 	{"unknown anchor", "an alias (*) is not read: quote a value that begins with *"},
 	{"mapping values are not allowed",
@@ -76,7 +77,8 @@ var explanations = []explanation{
 	{"control characters", "the line holds a control character: remove it"},
 	{"UTF-", "the line is not valid UTF-8: save the file as UTF-8"},
 	{"unexpected end of stream", "the quote that is opened here is not closed: add the closing quote"},
-	{"", "the line does not fit the ones above: indent it like its neighbours, quote values whole, and close every quote above"},
+	{"", "the line does not fit the ones above: indent it like its neighbours, quote values whole, " +
+		"and close every quote above"},
 }
 
 var tabIndentation = regexp.MustCompile(`^ *\t`)

@@ -110,7 +110,8 @@ var (
 func checkMargin(at *place, lifetime, margin time.Duration) {
 	if margin >= lifetime && at.ok("lifetime", "margin") {
 		at.at("margin", "lifetime").fail(
-			"the margin must be below the lifetime, or no token is ever handed out (built in: 40s of 120s, for turnstile 50s of 300s)")
+			"the margin must be below the lifetime, or no token is ever handed out " +
+				"(built in: 40s of 120s, for turnstile 50s of 300s)")
 	}
 }
 
@@ -162,7 +163,8 @@ func unpoolable(t string) string {
 	if k := captcha.Of(captcha.Type(t)); k.Type == "" || k.Poolable {
 		return ""
 	}
-	return fmt.Sprintf("cannot be pooled: each token of %s is made for one visit of the page or one picture; request it with POST /solve", t)
+	return fmt.Sprintf("cannot be pooled: each token of %s is made for one visit of the page or one picture; "+
+		"request it with POST /solve", t)
 }
 
 // requestOnly returns why a key of the identity cannot be in the file, or "".

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Run runs functions in the background until stop is called or the test ends. It fails the test if one returns an error.
+// Run runs functions in the background until stop is called or the test ends. The test fails if one returns an error.
 func Run(t testing.TB, functions ...func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -18,10 +18,7 @@ func Run(t testing.TB, functions ...func(context.Context) error) (stop func()) {
 			}
 		})
 	}
-	stop = func() {
-		cancel()
-		group.Wait()
-	}
+	stop = func() { cancel(); group.Wait() }
 	t.Cleanup(stop)
 	return stop
 }

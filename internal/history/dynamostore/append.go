@@ -20,7 +20,7 @@ import (
 	"poold/internal/history"
 )
 
-// mostItems are the items of a transaction, a limit of DynamoDB; mostConcurrent the calls of an Append at the same time.
+// mostItems are the items of a transaction, a limit of DynamoDB; mostConcurrent the calls of an Append at a time.
 const mostItems, mostConcurrent = 100, 10
 
 // entry is a row and its item.

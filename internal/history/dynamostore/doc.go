@@ -1,5 +1,5 @@
-// Package dynamostore keeps the history in one table of Amazon DynamoDB. Other programs may query this table. The keys of
-// the table are PK and SK. The keys of its index GSI1, which projects all attributes, are GSI1PK and GSI1SK. The
+// Package dynamostore keeps the history in one table of Amazon DynamoDB. Other programs may query this table. The keys
+// of the table are PK and SK. The keys of its index GSI1, which projects all attributes, are GSI1PK and GSI1SK. The
 // attribute ttl is the time when an item expires, in Unix seconds.
 //
 //	PK                          SK                          one item for each
@@ -18,9 +18,9 @@
 // under STATUS#solved and STATUS#error, and those in flight, under STATUS#polling. Their sort key in the index is
 // {timestamp}#{order}; the copies have this attribute, too, but are not in the index.
 //
-// The attributes of a row are the fields of its JSON (history.Order, history.Handout), without empty texts. Three fields of
-// an order have other names: order is its id, captcha_type its type, and project its owner. An unknown price is NULL. The
-// figures of a day by type and by target are:
+// The attributes of a row are the fields of its JSON (history.Order, history.Handout), without empty texts. Three
+// fields of an order have other names: order is its id, captcha_type its type, and project its owner. An unknown price
+// is NULL. The figures of a day by type and by target are:
 //
 //	total_solves                all orders: the sum of the next three figures
 //	successful                  solved orders
@@ -29,17 +29,17 @@
 //	total_elapsed               milliseconds from submission to end, over solved and discarded orders
 //	spent                       sum of the known prices, in billionths of the currency; unpriced counts the others
 //
-// The figures of a key are the actions of its hand-outs, spent and unpriced. They expire with the hand-outs; those by type
-// and by target do not expire. A figure that never counted anything may be missing, except the four of
+// The figures of a key are the actions of its hand-outs, spent and unpriced. They expire with the hand-outs; those by
+// type and by target do not expire. A figure that never counted anything may be missing, except the four of
 // total_solves, successful, failed and total_elapsed. An item of another program lacks the attribute order or id, and
 // no Find returns it.
 //
 // # Counting once
 //
 // One transaction puts rows, on condition that they are new, and adds them to the figures of their day. If DynamoDB
-// cancels the transaction because some rows exist, the store repeats it without these. So each row counts exactly once, in
-// spite of retries and crashes. After the transaction the store puts the copies by site and by task. It does so for rows
-// that existed, too, because the process that wrote them may have crashed before it put the copies.
+// cancels the transaction because some rows exist, the store repeats it without these. So each row counts exactly once,
+// in spite of retries and crashes. After the transaction the store puts the copies by site and by task. It does so for
+// rows that existed, too, because the process that wrote them may have crashed before it put the copies.
 //
 // An order that ends removes its ACTIVE item. A replica that lost its lease while it was sending may put the item again
 // after that: it expires.
@@ -50,10 +50,10 @@
 // # Cost
 //
 // An order of up to 1 kB costs 5 write units: 2 for its item in the transaction, 1 in the index, 1 for the copy by site
-// and 1 for the copy by task. A hand-out costs 2. A transaction also costs 2 units for each type, target with owner and key
-// of its rows, so that a single order costs 9 units, a single hand-out 4, and one of a hundred of few targets little
-// more than 5 or 2. The item of an order in flight costs 2 units when it is put and 2 when it is removed; an order
-// that ends in the batch of its purchase has none, and the removal costs 1.
+// and 1 for the copy by task. A hand-out costs 2. A transaction also costs 2 units for each type, target with owner and
+// key of its rows, so that a single order costs 9 units, a single hand-out 4, and one of a hundred of few targets
+// little more than 5 or 2. The item of an order in flight costs 2 units when it is put and 2 when it is removed; an
+// order that ends in the batch of its purchase has none, and the removal costs 1.
 //
 // # Reading
 //

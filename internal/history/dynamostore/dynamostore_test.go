@@ -44,8 +44,8 @@ func newTable(t testing.TB, endpoint string) string {
 	return table
 }
 
-// openThrough starts an emulator and opens a store on a new table. A proxy forwards the requests of the store. The function
-// judge decides the fate of each one.
+// openThrough starts an emulator and opens a store on a new table. A proxy forwards the requests of the store. The
+// function judge decides the fate of each one.
 func openThrough(t testing.TB, judge func(operation string, body []byte) dynamotest.Fate) (*Store, *dynamotest.Proxy) {
 	t.Helper()
 	dynamotest.Credentials(t.Setenv)
@@ -142,8 +142,8 @@ func query(t testing.TB, s *Store, index *string, condition string, values map[s
 	return items
 }
 
-// A program that knows only the table needs one query for each of four lists: the newest 50 solves of a site, the figures
-// of a day, the active tasks, and the tasks with a status.
+// A program that knows only the table needs one query for each of four lists: the newest 50 solves of a site, the
+// figures of a day, the active tasks, and the tasks with a status.
 func TestOtherProgramsReadTheTable(t *testing.T) {
 	s, _ := openThrough(t, nil)
 	rows := orders(yesterday(), 60)

@@ -70,9 +70,10 @@ func TestErrorsOfOutages(t *testing.T) {
 		through(dynamotest.Fate{Before: true}):           "the connection broke or could not be made",
 		answer("ProvisionedThroughputExceededException"): "DynamoDB is too busy",
 		answer("UnrecognizedClientException"):            "DynamoDB answers UnrecognizedClientException",
-		answer("ValidationException"):                    "DynamoDB refuses the call (ValidationException): poold history init compares the table",
 		answer("TransactionCanceledException"):           "DynamoDB answers TransactionCanceledException",
 		answer("ReplicatedWriteConflictException"):       "DynamoDB answers ReplicatedWriteConflictException",
+		answer("ValidationException"): "DynamoDB refuses the call (ValidationException): " +
+			"poold history init compares the table",
 	} {
 		s := openStore(t, targets.History{Table: "t", Endpoint: endpoint})
 		group.Go(func() {

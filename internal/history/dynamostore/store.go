@@ -125,8 +125,8 @@ func reasonsOf(err error) []types.CancellationReason {
 // exists reports whether the reason is that the item of a put exists.
 func exists(r types.CancellationReason) bool { return aws.ToString(r.Code) == "ConditionalCheckFailed" }
 
-// downError adds the operation to an error and makes it a history.ErrDown, or the error of ctx if ctx has ended. It omits
-// the SDK's text, which contains addresses and account names.
+// downError adds the operation to an error and makes it a history.ErrDown, or the error of ctx if ctx has ended. It
+// omits the SDK's text, which contains addresses and account names.
 func (s *Store) downError(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil

@@ -82,7 +82,8 @@ const tableShape = `{
 		"KeySchema": [{"AttributeName": "GSI1PK", "KeyType": "HASH"}, {"AttributeName": "GSI1SK", "KeyType": "RANGE"}]}]}`
 
 // wanted is the shape of the table, as shapeOf describes it.
-const wanted = "keys PK (S), SK (S); index GSI1 with keys GSI1PK (S), GSI1SK (S) and ALL attributes; time to live by ttl"
+const wanted = "keys PK (S), SK (S); index GSI1 with keys GSI1PK (S), GSI1SK (S) and ALL attributes; " +
+	"time to live by ttl"
 
 // shapeOf describes what the store needs of a table, whose items expire by the given attribute.
 func shapeOf(table *types.TableDescription, expiry string) string {

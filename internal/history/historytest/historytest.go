@@ -35,7 +35,7 @@ const week = 7 * 24 * time.Hour
 // Test runs the suite.
 func Test(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, *twin){
-		"rows come back whole": testWhole, "rows count once": testOnce, "pages": testPages, "ended contexts": testEndedContexts,
+		"rows are whole": testWhole, "rows count once": testOnce, "pages": testPages, "ended contexts": testEndedContexts,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newTwin(t, open, week, week)) })
 	}
@@ -62,9 +62,10 @@ func pick[T any](from ...T) T { return from[rand.N(len(from))] }
 func (w *twin) patiently(t rapid.TB, call func(context.Context, history.Sink) error) {
 	t.Helper()
 	ctx := context.Background() // a rapid.TB has none
-	err := call(ctx, pick(w.replicas...))
-	for end := time.Now().Add(time.Minute); errors.Is(err, history.ErrDown) && time.Now().Before(end); err = call(ctx, pick(w.replicas...)) {
+	end, err := time.Now().Add(time.Minute), call(ctx, pick(w.replicas...))
+	for errors.Is(err, history.ErrDown) && time.Now().Before(end) {
 		time.Sleep(10 * time.Millisecond)
+		err = call(ctx, pick(w.replicas...))
 	}
 	if err != nil {
 		t.Errorf("%v", err)
@@ -119,14 +120,15 @@ func same[T any](t rapid.TB, q history.Query, got, want history.Page) {
 	}
 }
 
-// compareAll compares each day and each list with the model, or the given number of them by each field if there are more.
+// compareAll compares each day and each list with the model, or at most the given number of them by each field.
 func (w *twin) compareAll(t rapid.TB, most int) {
 	t.Helper()
 	asked, lists := map[[2]string]bool{}, map[history.By]int{}
+	fields := []history.By{history.BySite, history.ByStatus, history.ByTask, history.ByKey, history.ByID, "day"}
 	rows := w.model.Rows(func(*history.Row) bool { return true })
 	rand.Shuffle(len(rows), func(a, b int) { rows[a], rows[b] = rows[b], rows[a] })
 	for _, r := range rows {
-		for _, by := range []history.By{history.BySite, history.ByStatus, history.ByTask, history.ByKey, history.ByID, "day"} {
+		for _, by := range fields {
 			key := [2]string{string(by), cmp.Or(valueOf(&r, by), r.At.UTC().Format(time.DateOnly))}
 			switch {
 			case asked[key], lists[by] == most:
@@ -169,9 +171,10 @@ func noon() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(-12
 // order returns the row of order n. Its fields depend on n.
 func order(n int, at time.Time, changes ...func(*history.Order)) history.Row {
 	o := history.Order{
-		ID: fmt.Sprintf("%c%025d", "ZBYC"[n%4], n), Target: []string{"/solve", "a", "b"}[n%3], Owner: []string{"x@example.com", "y"}[n%2],
-		Type: captcha.Types()[n%4], Sitekey: "site", Pageurl: "https://example.com/login?a=1", Provider: "captchaai",
-		Task: fmt.Sprint("task-", n), Status: history.StatusError, Code: "ERROR_CAPTCHA_UNSOLVABLE", Polls: n, EndedBy: "poll",
+		ID: fmt.Sprintf("%c%025d", "ZBYC"[n%4], n), Target: []string{"/solve", "a", "b"}[n%3],
+		Owner: []string{"x@example.com", "y"}[n%2], Type: captcha.Types()[n%4], Sitekey: "site", Provider: "captchaai",
+		Pageurl: "https://example.com/login?a=1", Task: fmt.Sprint("task-", n), Status: history.StatusError, Polls: n,
+		Code: "ERROR_CAPTCHA_UNSOLVABLE", EndedBy: "poll",
 		Outcome:  []history.Outcome{history.Solved, history.Discarded, history.Failed, history.Refused, history.Lost}[n%5],
 		PlacedAt: history.Time{Time: at.Add(-time.Minute)}, SubmittedAt: history.Time{Time: at.Add(-20 * time.Second)},
 		EndedAt: history.Time{Time: at}, ElapsedMS: 20_000, Price: history.Money(n%7-1) * 1_234_567, Choice: "cheapest",
@@ -191,11 +194,12 @@ func atSite(sitekey string) func(*history.Order) {
 
 // handout returns the row of hand-out n. Its fields depend on n.
 func handout(n int, at time.Time, changes ...func(*history.Handout)) history.Row {
-	actions := []history.Action{history.Taken, history.Bought, history.Returned, history.Missed, history.Accepted, history.Rejected}
+	actions := []history.Action{history.Taken, history.Bought, history.Returned, history.Missed, history.Accepted,
+		history.Rejected}
 	h := history.Handout{
 		ID: fmt.Sprintf("17%011d-%d", n/3, n%3), At: history.Time{Time: at}, Key: []string{"ci", "CI", history.Keyless}[n%3],
-		Action: actions[n%6], Target: []string{"/solve", "a", "b"}[n/2%3], Order: fmt.Sprintf("ORDER%021d", n), Source: "pool",
-		Price: history.Money(n%7-1) * 1_234_567,
+		Action: actions[n%6], Target: []string{"/solve", "a", "b"}[n/2%3], Source: "pool",
+		Order: fmt.Sprintf("ORDER%021d", n), Price: history.Money(n%7-1) * 1_234_567,
 	}
 	for _, change := range changes {
 		change(&h)
@@ -215,10 +219,12 @@ func mixed(first, n int) (rows []history.Row) {
 }
 
 // A row comes back with each field as it was: of each outcome and action, with absent and unknown fields, and with any
-// bytes. It is in the sums of its UTC day. An order in flight is not among the rows, neither before its end nor after it.
+// bytes. It is in the sums of its UTC day. An order in flight is not among the rows, neither before nor after its end.
 func testWhole(t *testing.T, w *twin) {
 	at := noon().Add(789 * time.Millisecond)
-	active := order(1, at, func(o *history.Order) { o.Status, o.Outcome, o.EndedAt = history.StatusPolling, "", history.Time{} })
+	active := order(1, at, func(o *history.Order) {
+		o.Status, o.Outcome, o.EndedAt = history.StatusPolling, "", history.Time{}
+	})
 	w.append(t, active)
 	w.compare(t, history.Query{By: history.ByID, Value: active.ID, Limit: 1})
 	w.append(t, mixed(0, 30)...)
@@ -236,9 +242,10 @@ func testWhole(t *testing.T, w *twin) {
 		*h = history.Handout{ID: h.ID, At: h.At, Key: h.Key, Action: history.Missed}
 	}), handout(101, at, func(h *history.Handout) { h.Price = history.MoneyUnknown }))
 	for i, text := range []string{
-		"50%_off%2F%00", "/../a?b=c&d#e", "SITE#x#SOLVE#y:{z}*[a-z]?|", `'"` + "`" + `\'; drop table x; --\n`, `{"$ne":null}[1,2]<>&`,
-		"=1+1,\"a\";\tb\r\n", " a  b ", "Prüfung-試験-🧪-\u200dé", "e\u0301", "\u2028\u2029\u0085", "0010e5", "null",
-		"\x00", "a\x00b\x01\x1b[31m\x7f", "\xff\xfe", "ab\xc3", strings.Repeat("7aB-", 64), strings.Repeat("é試", 2000) + "\xff",
+		"50%_off%2F%00", "/../a?b=c&d#e", "SITE#x#SOLVE#y:{z}*[a-z]?|", `'"` + "`" + `\'; drop table x; --\n`,
+		`{"$ne":null}[1,2]<>&`, "=1+1,\"a\";\tb\r\n", " a  b ", "Prüfung-試験-🧪-\u200dé", "e\u0301",
+		"\u2028\u2029\u0085", "0010e5", "null", "\x00", "a\x00b\x01\x1b[31m\x7f", "\xff\xfe", "ab\xc3",
+		strings.Repeat("7aB-", 64), strings.Repeat("é試", 2000) + "\xff",
 	} {
 		w.append(t, order(200+i, at, func(o *history.Order) {
 			o.Sitekey, o.Pageurl, o.Owner, o.Provider, o.Task, o.Code, o.Choice = text, text, text, text, text, text, text
@@ -275,14 +282,16 @@ func testPages(t *testing.T, w *twin) {
 		at := noon().Add(-time.Duration(i/4) * time.Second)
 		w.append(t, order(i, at), handout(i, at, ofCI))
 	}
-	w.append(t, order(50, noon(), atSite("SITE")), order(51, noon(), atSite("site2")), handout(51, noon()), handout(52, noon()))
+	w.append(t, order(50, noon(), atSite("SITE")), order(51, noon(), atSite("site2")))
+	w.append(t, handout(51, noon()), handout(52, noon()))
 	second := func(n time.Duration) time.Time { return noon().Add(-n * time.Second) }
 	times := []time.Time{{}, {}, second(8), second(8).Add(time.Microsecond), second(4), second(0)}
 	for range 100 {
 		q := pick(history.Query{By: history.BySite, Value: "site"}, history.Query{By: history.ByStatus, Value: "solved"},
 			history.Query{By: history.ByStatus, Value: "error"}, history.Query{By: history.ByKey, Value: "ci"})
 		q.Limit = pick(1, 3, 7, 47, 48, 49, history.MostLimit)
-		q.Targets, q.Owner = pick(nil, nil, []string{}, []string{"b"}, []string{"a", "/solve", "unknown"}), pick("", "", "y", "unknown")
+		q.Targets = pick(nil, nil, []string{}, []string{"b"}, []string{"a", "/solve", "unknown"})
+		q.Owner = pick("", "", "y", "unknown")
 		q.From, q.To = pick(times...), pick(times...)
 		q.Before = pick(history.Position{}, history.Position{}, history.Position{At: second(6), ID: "M"})
 		w.compare(t, q)

@@ -81,7 +81,8 @@ func selects(q *history.Query, r *history.Row) bool {
 
 func valueOf(r *history.Row, by history.By) string {
 	return map[history.By]string{
-		history.BySite: r.Sitekey, history.ByStatus: string(r.Status), history.ByID: r.ID, history.ByTask: r.Task, history.ByKey: r.Key,
+		history.BySite: r.Sitekey, history.ByStatus: string(r.Status), history.ByID: r.ID, history.ByTask: r.Task,
+		history.ByKey: r.Key,
 	}[by]
 }
 
@@ -89,13 +90,16 @@ func valueOf(r *history.Row, by history.By) string {
 func (m *Memory) Days(ctx context.Context, day time.Time) (sums []history.Sum, err error) {
 	for _, r := range m.Rows(func(*history.Row) bool { return true }) {
 		for _, s := range r.Sums {
-			i := slices.IndexFunc(sums, func(of history.Sum) bool { return of.Scope == s.Scope && of.Name == s.Name && of.Owner == s.Owner })
+			i := slices.IndexFunc(sums, func(of history.Sum) bool {
+				return of.Scope == s.Scope && of.Name == s.Name && of.Owner == s.Owner
+			})
 			switch {
 			case s.Day != day.UTC().Format(time.DateOnly):
 				continue
 			case i < 0:
 				i = len(sums)
-				sums = append(sums, history.Sum{Day: s.Day, Scope: s.Scope, Name: s.Name, Owner: s.Owner, Figures: history.Figures{}})
+				sums = append(sums, s)
+				sums[i].Figures = history.Figures{}
 			}
 			sums[i].Add(s.Figures)
 		}
@@ -106,14 +110,15 @@ func (m *Memory) Days(ctx context.Context, day time.Time) (sums []history.Sum, e
 // Order returns the row of a solved order that ended at the given time.
 func Order(id string, at time.Time) history.Row {
 	o := history.Order{
-		ID: id, Target: "target", Owner: "owner", Type: captcha.Turnstile, Sitekey: "site", Task: "task", Status: history.StatusSolved,
-		Outcome: history.Solved, EndedAt: history.Time{Time: at.UTC().Truncate(time.Millisecond)},
+		ID: id, Target: "target", Owner: "owner", Type: captcha.Turnstile, Sitekey: "site", Outcome: history.Solved,
+		Task: "task", Status: history.StatusSolved, EndedAt: history.Time{Time: at.UTC().Truncate(time.Millisecond)},
 	}
 	return o.Row()
 }
 
 // Handout returns the row of a token that the key "key" took at the given time.
 func Handout(id string, at time.Time) history.Row {
-	h := history.Handout{ID: id, At: history.Time{Time: at.UTC().Truncate(time.Millisecond)}, Key: "key", Action: history.Taken}
+	h := history.Handout{ID: id, Key: "key", Action: history.Taken}
+	h.At.Time = at.UTC().Truncate(time.Millisecond)
 	return h.Row()
 }

@@ -17,9 +17,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// fill writes 50,000 orders of 40 days and as many hand-outs. Every second order is of the site "large", under the target
-// "before" in the first 25 days and "now" in the last 15, and some under "rare". The others are of 1,000 sites, each
-// with its own target. One order in 13 is an error. Half of the hand-outs are of the key "large".
+// fill writes 50,000 orders of 40 days and as many hand-outs. Every second order is of the site "large", under the
+// target "before" in the first 25 days and "now" in the last 15, and some under "rare". The others are of 1,000 sites,
+// each with its own target. One order in 13 is an error. Half of the hand-outs are of the key "large".
 //
 //go:embed testdata/fill.sql
 var fill string

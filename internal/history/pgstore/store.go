@@ -108,7 +108,8 @@ func (s *Store) query(q history.Query) (sql string, args []any) {
 	}
 	args = []any{q.Value, q.From, keep, end.At, end.ID, q.Limit + 1, q.Owner}
 	sql = `select at, id, content from captcha_history where kind = '` + string(kind) + `' and ` + string(q.By) + ` = $1
-		and at >= greatest($2::timestamptz, now() - $3::interval) and (at, id) < ($4::timestamptz, $5::text) and $7::text in ('', owner)`
+		and at >= greatest($2::timestamptz, now() - $3::interval) and (at, id) < ($4::timestamptz, $5::text)
+		and $7::text in ('', owner)`
 	newest := ` order by at desc, id desc limit $6`
 	if q.By == history.ByTask {
 		sql += ` and task <> ''` // the condition of its index
@@ -172,7 +173,8 @@ const (
 
 	forgetRows = `delete from captcha_history where (kind, id) in (select kind, id from captcha_history
 		where kind = $1 and at < now() - $2::interval order by at limit $3 for update skip locked)`
-	forgetDays = `delete from captcha_days where (day, scope, name, owner, figure) in (select day, scope, name, owner, figure from captcha_days
+	forgetDays = `delete from captcha_days where (day, scope, name, owner, figure) in
+		(select day, scope, name, owner, figure from captcha_days
 		where (scope = 'key') = ($1 = 'handout') and day < ((now() - $2::interval) at time zone 'UTC')::date
 		order by day limit $3 for update skip locked)`
 )

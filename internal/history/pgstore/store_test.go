@@ -97,17 +97,19 @@ func testExpiredRows(t *testing.T, server *postgrestest.Server) {
 		rows = append(rows, historytest.Order(fmt.Sprint(n), at), historytest.Handout(fmt.Sprint(n), at))
 	}
 	testkit.NoError(t, old.Append(t.Context(), rows))
-	server.SQL(t, address, `insert into captcha_history select kind, id || '-' || n, at - interval '1 hour', target, owner, sitekey, task, status, key,
-			content from captcha_history, generate_series(1, 2500) n where id = '11';
+	server.SQL(t, address, `insert into captcha_history
+			select kind, id || '-' || n, at - interval '1 hour', target, owner, sitekey, task, status, key, content
+			from captcha_history, generate_series(1, 2500) n where id = '11';
 		create table deletions (n bigint);
-		create function note() returns trigger language plpgsql as $$ begin insert into deletions select count(*) from gone; return null; end $$;
-		create trigger note after delete on captcha_history referencing old table as gone for each statement execute function note()`)
+		create function note() returns trigger language plpgsql as $$
+			begin insert into deletions select count(*) from gone; return null; end $$;
+		create trigger note after delete on captcha_history referencing old table as gone
+			for each statement execute function note()`)
 	s, _ := openStore(t, address, postgrestest.Patience, now.Sub(limit), now.Sub(limit)+5*day)
 	testkit.NoError(t, s.forget(t.Context()))
-	if got := server.SQL(t, address, `select kind, count(*) from captcha_history group by kind
-			union all select scope, count(distinct day) from captcha_days group by scope order by 1`); got != "handout|7\nkey|7\norder|2\nprovider|2\ntarget|2\ntype|2" {
-		t.Errorf("left are %s", got)
-	}
+	testkit.Equal(t, "what is left", server.SQL(t, address, `select kind, count(*) from captcha_history group by kind
+			union all select scope, count(distinct day) from captcha_days group by scope order by 1`),
+		"handout|7\nkey|7\norder|2\nprovider|2\ntarget|2\ntype|2")
 	testkit.Equal(t, "rows of the largest batch",
 		server.SQL(t, address, "select max(n) from deletions"), fmt.Sprint(mostDeleted))
 }
@@ -149,10 +151,11 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 	close(stop)
 	senders.Wait()
 	const sums = `select (select count(*) from captcha_history), scope, sum(n) from captcha_days group by scope order by 2`
-	testkit.Equal(t, "sums", server.SQL(t, address, sums), "1000|key|500\n1000|provider|500\n1000|target|500\n1000|type|500")
+	testkit.Equal(t, "sums", server.SQL(t, address, sums),
+		"1000|key|500\n1000|provider|500\n1000|target|500\n1000|type|500")
 }
 
-// While the server is away, each call fails with a history.ErrDown that gives the reason, without a part of the address.
+// While the server is away, each call fails with a history.ErrDown that gives the reason, and no part of the address.
 func testAway(t *testing.T, server *postgrestest.Server) {
 	s, _ := openStore(t, strings.Replace(server.Database(t), "127.0.0.1", "127.0.0.3", 1), postgres.DefaultLimit, quarter,
 		quarter)

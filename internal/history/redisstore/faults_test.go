@@ -43,8 +43,8 @@ func TestEachKeyExpires(t *testing.T) {
 	}
 }
 
-// A list keeps its newest rows: 50 of a site, 1,000 of a status and 10,000 of a key. The figures count all. Rows that are
-// older than the retention leave the list of a site that still gets orders.
+// A list keeps its newest rows: 50 of a site, 1,000 of a status and 10,000 of a key. The figures count all. Rows that
+// are older than the retention leave the list of a site that still gets orders.
 func TestListsKeepTheNewest(t *testing.T) {
 	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p"), week, week)
 	began := time.Now().Add(-time.Minute)
@@ -160,7 +160,8 @@ func TestExpiredRowsAreNotFound(t *testing.T) {
 				[]history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
 			time.Sleep(29 * time.Hour)
 		}
-		for q, want := range map[[2]string]int{{"sitekey", "site"}: 1, {"status", "solved"}: 1, {"id", "old"}: 0, {"id", "young"}: 1, {"key", "key"}: 2} {
+		for q, want := range map[[2]string]int{{"sitekey", "site"}: 1, {"status", "solved"}: 1, {"id", "old"}: 0,
+			{"id", "young"}: 1, {"key", "key"}: 2} {
 			page, err := s.Find(t.Context(), history.Query{By: history.By(q[0]), Value: q[1], Limit: 9})
 			if err != nil || len(page.Rows) != want {
 				t.Errorf("%s: %d rows, %v; want %d", q, len(page.Rows), err, want)

@@ -45,8 +45,8 @@ type Query url.Values
 // choices has the parameters with the values that they may have, the default first. Other parameters are texts.
 var choices = map[string][]string{
 	"tab": {"targets", "events", "money"}, "sort": {"problems", "name", "owner", "hits", "requests", "lead", "spent"},
-	"by": {"owner", "target", "provider", "key"}, "days": {"7", "1", "30", "90"}, "per": {"", "day"}, "only": {"", "problems"},
-	"hold": {"", "1"}, "q": nil, "open": nil, "page": nil, "act": nil, "of": nil, "done": nil,
+	"by": {"owner", "target", "provider", "key"}, "days": {"7", "1", "30", "90"}, "per": {"", "day"},
+	"only": {"", "problems"}, "hold": {"", "1"}, "q": nil, "open": nil, "page": nil, "act": nil, "of": nil, "done": nil,
 }
 
 // ReadQuery keeps the known parameters of an address or a form.
@@ -144,7 +144,8 @@ func (v *View) Chosen() *Row {
 
 // Columns returns the columns of the spend that its lines have.
 func (v *View) Columns() []string {
-	all := strings.Fields("date target owner provider key orders bought solved handed_out returned missed expired discarded failed refused lost accepted rejected unpriced spent")
+	all := strings.Fields("date target owner provider key orders bought solved handed_out returned missed expired " +
+		"discarded failed refused lost accepted rejected unpriced spent")
 	return slices.DeleteFunc(all, func(name string) bool {
 		return !slices.ContainsFunc(v.Usage.Lines,
 			func(line map[string]any) bool { value, is := line[name]; return is && value != "" })

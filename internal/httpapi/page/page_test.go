@@ -94,7 +94,8 @@ func TestRowsDescribeTheirTargets(t *testing.T) {
 		{
 			status.Target{Want: 7, Refill: adaptive, Forecast: 12.346, Risk: .012, State: "ok", Reason: "one",
 				Marks: []string{"failing", "mostly_rejected", "new"}},
-			"0 of 7", "Expectsabout 12.35 requests until a new order lands, so 7 tokens wanted; 1.2 % of requests would find none",
+			"0 of 7", "Expectsabout 12.35 requests until a new order lands, so 7 tokens wanted; " +
+				"1.2 % of requests would find none",
 			"one; solves fail one after the other; most tokens are rejected; new", 0,
 		},
 	} {
@@ -119,7 +120,8 @@ func TestWords(t *testing.T) {
 		{moment(""), "never"}, {moment("2026-01-02T03:04:05.678Z"), "2026-01-02 03:04:05"},
 		{money("$", 0.024), "$0.0240"}, {money("EUR", status.Money(1_234_500_000_000)), "1,234.50 EUR"},
 		{money("", 0.0), "0"}, {money("", 0.0000123), "0.000012"}, {money("$", &balance), "$12.50"},
-		{money("$", history.MoneyUnknown), "no price"}, {money("$", nothing), "unknown"}, {money("EUR", -0.15), "-0.1500 EUR"}, {money("$", nil), "unknown"},
+		{money("$", history.MoneyUnknown), "no price"}, {money("$", nothing), "unknown"},
+		{money("EUR", -0.15), "-0.1500 EUR"}, {money("$", nil), "unknown"},
 	} {
 		testkit.Equal(t, "a word", c.got, c.want)
 	}

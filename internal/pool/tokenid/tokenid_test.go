@@ -23,7 +23,8 @@ func TestIDs(t *testing.T) {
 		if order, valid := s.Order(want, caller); order != "ORDER" || !valid {
 			t.Errorf("%q: %s %v", caller, order, valid)
 		}
-		for _, other := range []string{"", "ORDER", "ORDER.", want + "A", want[:len(want)-1], "OTHER" + want[5:], newSigner("other").ID("ORDER", caller)} {
+		for _, other := range []string{"", "ORDER", "ORDER.", want + "A", want[:len(want)-1], "OTHER" + want[5:],
+			newSigner("other").ID("ORDER", caller)} {
 			if _, valid := s.Order(other, caller); valid {
 				t.Errorf("%q: %q is valid", caller, other)
 			}

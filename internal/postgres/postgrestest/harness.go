@@ -16,10 +16,7 @@ func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			// The next test needs a working server, even if this test fails during an outage.
-			defer func() {
-				server.Thaw()
-				server.Up(t)
-			}()
+			defer func() { server.Thaw(); server.Up(t) }()
 			test(t, server)
 		})
 	}

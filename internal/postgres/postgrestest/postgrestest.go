@@ -23,7 +23,7 @@ import (
 )
 
 // missing is the error message on a machine that lacks the server.
-const missing = "PostgreSQL's server is not on this machine (scripts/test installs it; Debian: apt-get install postgresql)"
+const missing = "PostgreSQL's server is not on this machine (scripts/test installs it, or apt-get install postgresql)"
 
 // Password is the superuser's password on every server. It is long and rare, so that a test can search
 // logs and errors for it.
@@ -81,8 +81,8 @@ func (s *Server) Address(database string) string {
 	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s", superuser, Password, s.Port, database)
 }
 
-// SQL runs SQL statements in a database and returns their output: one line for each row, with | between the columns. The
-// argument database is the name or the address of the database.
+// SQL runs SQL statements in a database and returns their output: one line for each row, with | between the columns.
+// The argument database is the name or the address of the database.
 func (s *Server) SQL(t testing.TB, database, statements string) string {
 	t.Helper()
 	database = database[strings.LastIndex(database, "/")+1:]
@@ -109,7 +109,8 @@ func (s *Server) Up(t testing.TB) {
 			exited = s.launch(t)
 		default:
 		}
-		return exec.Command(filepath.Join(s.bin, "pg_isready"), "--quiet", "--host", "127.0.0.1", "--port", strconv.Itoa(s.Port)).Run() == nil
+		pgIsReady, port := filepath.Join(s.bin, "pg_isready"), strconv.Itoa(s.Port)
+		return exec.Command(pgIsReady, "--quiet", "--host", "127.0.0.1", "--port", port).Run() == nil
 	})
 }
 
@@ -117,16 +118,14 @@ func (s *Server) Up(t testing.TB) {
 func (s *Server) launch(t testing.TB) <-chan struct{} {
 	t.Helper()
 	process := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "jit=off", "-c", "max_connections=50")
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "jit=off",
+		"-c", "max_connections=50")
 	process.SysProcAttr, process.Dir = s.as, s.dir
 	process.Stdout, process.Stderr = &s.output, &s.output
 	testkit.NoError(t, process.Start())
 	s.process = process
 	exited := make(chan struct{})
-	go func() {
-		_ = process.Wait()
-		close(exited)
-	}()
+	go func() { _ = process.Wait(); close(exited) }()
 	return exited
 }
 
@@ -150,8 +149,8 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 	s.process = nil
 }
 
-// Freeze stops all processes of the server with SIGSTOP. A frozen server accepts connections but does not respond. Thaw,
-// Stop and Kill end the freeze.
+// Freeze stops all processes of the server with SIGSTOP. A frozen server accepts connections but does not respond.
+// Thaw, Stop and Kill end the freeze.
 func (s *Server) Freeze() {
 	main := s.process.Process.Pid
 	_ = syscall.Kill(main, syscall.SIGSTOP) // from now on the main process starts no other process
@@ -201,15 +200,14 @@ func stat(pid int) (state string, parent int) {
 	return fields[0], parent
 }
 
-// run runs one of PostgreSQL's programs as the server's user and returns its output. The test fails if the program fails,
-// for example because the server does not respond.
+// run runs one of PostgreSQL's programs as the server's user and returns its output. The test fails if the program
+// fails, for example because the server does not respond.
 func (s *Server) run(t testing.TB, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(s.bin, program), args...)
-	command.SysProcAttr = s.as
-	command.Dir = s.dir
+	command.SysProcAttr, command.Dir = s.as, s.dir
 	output, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", program, err, output)

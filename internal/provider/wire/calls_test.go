@@ -14,9 +14,9 @@ import (
 
 var update = flag.Bool("update", false, "write what the calls of testdata/calls.txt mean")
 
-// In testdata/calls.txt a line with ? is the query of a GET of in.php, a line with " has the fields of a task for a page
-// and a site key, and any other line is a body of createTask. The next line, which is indented, says what the server
-// reads.
+// In testdata/calls.txt a line with ? is the query of a GET of in.php, a line with " has the fields of a task for a
+// page and a site key, and any other line is a body of createTask. The next line, which is indented, says what the
+// server reads.
 func TestCalls(t *testing.T) {
 	text, err := os.ReadFile("testdata/calls.txt")
 	testkit.NoError(t, err)

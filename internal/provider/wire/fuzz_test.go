@@ -60,8 +60,10 @@ func FuzzInPHP(f *testing.F) {
 
 func FuzzCreateTask(f *testing.F) {
 	for _, body := range []string{
-		`{"clientKey":"k","task":{"type":"RecaptchaV3TaskProxyless","websiteURL":"https://e.example/","websiteKey":"g","minScore":0.3,"pageAction":"a"}}`,
-		`{"clientKey":"k","task":{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"g","proxyType":"http","proxyAddress":"h","proxyPort":1}}`,
+		`{"clientKey":"k","task":{"type":"RecaptchaV3TaskProxyless","websiteURL":"https://e.example/","websiteKey":"g",` +
+			`"minScore":0.3,"pageAction":"a"}}`,
+		`{"clientKey":"k","task":{"type":"TurnstileTask","websiteURL":"https://e.example/","websiteKey":"g",` +
+			`"proxyType":"http","proxyAddress":"h","proxyPort":1}}`,
 		`{"clientKey":"k","taskId":"12345678901"}`, `{"clientKey":"k","taskId":12345678901}`,
 		`{"clientKey":"k","task":{"type":"ImageToTextTask","body":"iVBORw0KGgo="},"languagePool":"rn"}`,
 		`{"clientKey":"k","clientkey":"l"}`, `{} {}`, `[`, `{"task":null}`,

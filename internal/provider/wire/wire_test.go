@@ -19,7 +19,8 @@ const page = "https://staging.example.com/login"
 func TestFormsOfASubmitAreEquivalent(t *testing.T) {
 	want := captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "key", Pageurl: page, Action: "login", MinScore: 0.3,
 		Enterprise: true}
-	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin&action=login&min_score=0.3&enterprise=true"
+	query := "key=k&method=userrecaptcha&version=v3&googlekey=key&pageurl=https%3A%2F%2Fstaging.example.com%2Flogin" +
+		"&action=login&min_score=0.3&enterprise=true"
 	object := `{"key":"k","method":"userrecaptcha","version":"v3","googlekey":"key","pageurl":"` + page +
 		`","action":"login","min_score":0.30,"enterprise":1}`
 	part := func(name, value string) string {
@@ -113,7 +114,8 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 		return Solution{Type: of, Token: token, Extra: extra, Cost: "0", Made: born.Add(time.Millisecond), Born: born}
 	}
 	const geetest = `{"challenge":"c","validate":"v","seccode":"s"}`
-	const ready, times = `{"errorId":0,"status":"ready","solution":`, `,"cost":"0","createTime":10,"endTime":9,"solveCount":1}`
+	const ready = `{"errorId":0,"status":"ready","solution":`
+	const times = `,"cost":"0","createTime":10,"endTime":9,"solveCount":1}`
 	for _, row := range []struct {
 		got  Reply
 		want string
@@ -127,7 +129,8 @@ func TestAnswersHaveTheirShape(t *testing.T) {
 		{task.Failed(CodeNoSlot, "w"), `{"errorId":2,"errorCode":"ERROR_NO_SLOT_AVAILABLE","errorDescription":"w"}`},
 		{task.Failed("unheard of", ""), `{"errorId":1,"errorCode":"unheard of"}`},
 		{task.Failed(CodeUnknownTask, ""), `{"errorId":16,"errorCode":"ERROR_NO_SUCH_CAPCHA_ID"}`},
-		{plain.Balance(7), "7"}, {object.Balance(7), `{"status":1,"request":"7"}`}, {task.Balance(0), `{"errorId":0,"balance":0}`},
+		{plain.Balance(7), "7"}, {object.Balance(7), `{"status":1,"request":"7"}`},
+		{task.Balance(0), `{"errorId":0,"balance":0}`},
 		{plain.Reported(), "OK_REPORT_RECORDED"}, {task.Reported(), `{"errorId":0,"status":"success"}`},
 		{priced.Solved(solved(captcha.Turnstile, "t", nil)), "OK|t|0"},
 		{object.Solved(solved(captcha.Turnstile, "t", map[string]string{"userAgent": "a", "respKey": "r"})),

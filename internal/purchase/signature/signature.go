@@ -46,7 +46,8 @@ func (s *Secrets) Remember(current []captcha.Secret) {
 // because a provider may have been renamed. The check of each secret takes constant time.
 func (s *Secrets) IsGenuine(provider, order, signature string) (found bool) {
 	s.all.Range(func(secret, _ any) bool {
-		found = hmac.Equal([]byte(Of(secret.(captcha.Secret), provider, order)), []byte(signature)) //nolint:forcetypeassert // see all
+		expected := Of(secret.(captcha.Secret), provider, order) //nolint:forcetypeassert // see all
+		found = hmac.Equal([]byte(expected), []byte(signature))
 		return !found
 	})
 	return found

@@ -25,11 +25,11 @@ type Place struct {
 // Place.
 const BubbleAddress = "redis://bubble"
 
-// OnEvery runs a suite on every kind of server, because every script must behave alike on all kinds: on a single server,
-// on a cluster and, in bubbles, on the embedded server. Clients reach a master with sentinels, and the embedded server
-// over TCP, in other ways, so only the tests in connectionTests run there. With the race detector the suite runs on the
-// single server alone: poold runs the same code on all kinds.
-func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), connectionTests []string) {
+// OnEvery runs a suite on every kind of server, because every script must behave alike on all kinds: on a single
+// server, on a cluster and, in bubbles, on the embedded server. Clients reach a master with sentinels, and the embedded
+// server over TCP, in other ways, so only the tests of connections run there. With the race detector the suite runs on
+// the single server alone: poold runs the same code on all kinds.
+func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), connections []string) {
 	every := slices.Collect(maps.Keys(suite))
 	run := func(kind string, names []string, start func(t *testing.T) Place) {
 		if len(names) == 0 || testkit.RaceEnabled && kind != "single" {
@@ -54,8 +54,10 @@ func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), connectionT
 	}
 	run("single", every, func(t *testing.T) Place { return Place{Addresses: "redis://" + Server(t)} })
 	run("cluster", every, func(t *testing.T) Place { return Place{Addresses: urls(ClusterOf(t))} })
-	run("sentinel", connectionTests, func(t *testing.T) Place {
+	run("sentinel", connections, func(t *testing.T) Place {
 		return Place{Addresses: urls(SentinelNodes(t)[2:]), SentinelMaster: MasterName}
 	})
-	run("embedded", connectionTests, func(t *testing.T) Place { return Place{Addresses: "redis://" + miniredis.RunT(t).Addr()} })
+	run("embedded", connections, func(t *testing.T) Place {
+		return Place{Addresses: "redis://" + miniredis.RunT(t).Addr()}
+	})
 }

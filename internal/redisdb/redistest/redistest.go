@@ -113,7 +113,7 @@ func sentinelNode(t testing.TB, text string) Node {
 func startNode(t testing.TB, program string, args ...string) Node {
 	t.Helper()
 	addr := FreeAddress(t)
-	options := []string{"--port", addr[strings.Index(addr, ":")+1:], "--bind", "127.0.0.1", "--dir", t.TempDir(), "--daemonize", "no"}
+	options := []string{"--port", addr[strings.Index(addr, ":")+1:], "--bind", "127.0.0.1", "--dir", t.TempDir()}
 	if program == "redis-server" {
 		options = append(append(options, "--save", "", "--appendonly", "no"), args...)
 	} else {

@@ -14,7 +14,8 @@ import (
 )
 
 // DemandHelp lists the built-in demand models, for --help.
-const DemandHelp = "poisson:RATE, diurnal:RATE, office:RATE, onoff:RATE, sessions:RATE, flash:RATE, cron:PERIOD, timer:PERIOD, clusters:SIZE, mixed:RATE"
+const DemandHelp = "poisson:RATE, diurnal:RATE, office:RATE, onoff:RATE, sessions:RATE, flash:RATE, cron:PERIOD, " +
+	"timer:PERIOD, clusters:SIZE, mixed:RATE"
 
 const (
 	daySeconds = 86400.0
@@ -62,7 +63,8 @@ func Demand(model string, length float64, seed uint64) ([]float64, error) {
 	case rate*length > MostArrivals:
 		return nil, fmt.Errorf("%w: more than %d requests", ErrDemand, MostArrivals)
 	}
-	d := &drawing{length: length, random: rand.New(rand.NewPCG(seed, uint64(len(name))))} //nolint:gosec // G404: a model, and repeatable
+	random := rand.New(rand.NewPCG(seed, uint64(len(name)))) //nolint:gosec // G404: a model, and repeatable
+	d := &drawing{length: length, random: random}
 	draw(d, number)
 	slices.Sort(d.arrivals)
 	cut, _ := slices.BinarySearch(d.arrivals, length)

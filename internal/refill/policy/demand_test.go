@@ -86,8 +86,9 @@ func TestTimersAndClusters(t *testing.T) {
 }
 
 func TestBadDemand(t *testing.T) {
-	for _, model := range []string{"", "poisson", "poisson:", "poisson:0", "poisson:-1", "poisson:NaN", "poisson:1001", "cron:1e9", "cron:25h", "cron:0.1", "cron:1e-9", "timer", "timer:", "timer:0", "timer:-5s", "timer:25h", "timer:5x", "timer:NaN", "timer:1ns",
-		"clusters:0", "clusters:1001", "clusters:5s", "weekly:1", "poisson:1:2"} {
+	for _, model := range []string{"", "poisson", "poisson:", "poisson:0", "poisson:-1", "poisson:NaN", "poisson:1001",
+		"cron:1e9", "cron:25h", "cron:0.1", "cron:1e-9", "timer", "timer:", "timer:0", "timer:-5s", "timer:25h", "timer:5x",
+		"timer:NaN", "timer:1ns", "clusters:0", "clusters:1001", "clusters:5s", "weekly:1", "poisson:1:2"} {
 		_, err := Demand(model, daySeconds, 1)
 		testkit.ErrorIs(t, model, err, ErrDemand)
 	}

@@ -14,8 +14,8 @@ import (
 var everything = flag.String("scenarios", "",
 	"all = simulate each scenario and print the tables; else a few quick ones")
 
-// scenario is a demand. Its cost is the waste per request divided by miss_cost, plus the share of misses; without tokens
-// it is 1.
+// scenario is a demand. Its cost is the waste per request divided by miss_cost, plus the share of misses; without
+// tokens it is 1.
 type scenario struct {
 	set, demand string
 	days        float64
@@ -25,8 +25,8 @@ type scenario struct {
 	most float64 // limit of the cost; 0 = only printed
 }
 
-// referenceTraces is the sum of the costs of the traces that a reference policy of 700 lines reached, with the same lead
-// times and failures: 0.0081, 0.0254, 0.0257, 0.1525, 0.2196 and 0.4582 in the order of the scenarios.
+// referenceTraces is the sum of the costs of the traces that a reference policy of 700 lines reached, with the same
+// lead times and failures: 0.0081, 0.0254, 0.0257, 0.1525, 0.2196 and 0.4582 in the order of the scenarios.
 const referenceTraces = 0.8895
 
 var scenarios = []scenario{

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Solves is a model of a provider. Lead times are lognormal, from a third of the median to twenty thirds. A share of the
-// solves fails, each at the end of its lead time.
+// Solves is a model of a provider. Lead times are lognormal, from a third of the median to twenty thirds. A share of
+// the solves fails, each at the end of its lead time.
 type Solves struct {
 	Median time.Duration
 	Sigma  float64

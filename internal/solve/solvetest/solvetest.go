@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,13 +50,13 @@ type World struct {
 	Lead        time.Duration                   // of a solve
 	Concurrency int                             // of the account
 	NoProvider  error                           // what Buy reports instead of an order
-	End         func(n int, e *pool.End) string // changes the end of the nth order; "" = after Lead, else before its submit
+	End         func(n int, e *pool.End) string // changes the nth order's end; "" = after Lead, else before its submit
 }
 
 // New returns a World without replicas. It must be called in a bubble.
 func New(t testing.TB) *World {
-	w := &World{Server: redistest.InBubble(t), Lead: 10 * time.Second, Concurrency: 100, specs: map[captcha.ID]solve.Spec{},
-		Log: slog.New(slog.DiscardHandler)}
+	w := &World{Server: redistest.InBubble(t), Lead: 10 * time.Second, Concurrency: 100,
+		specs: map[captcha.ID]solve.Spec{}, Log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(func() {
 		w.ending.Wait()
 		for _, r := range w.replicas {
@@ -101,19 +102,22 @@ type Replica struct {
 
 // Start starts a replica.
 func (w *World) Start() *Replica {
-	r := &Replica{world: w, guests: map[captcha.ID]int{}, specs: map[captcha.ID]solve.Spec{}, changed: make(chan captcha.ID, 1000)}
+	r := &Replica{world: w, changed: make(chan captcha.ID, 1000)}
+	r.guests, r.specs = map[captcha.ID]int{}, map[captcha.ID]solve.Spec{}
 	r.DB, _ = w.Server.Client(redis.Options{MaxRetries: -1})
 	w.Set(func(w *World) { w.replicas = append(w.replicas, r) })
 	name := fmt.Sprint("r", len(w.replicas))
-	r.Pool = pool.New(pool.Config{Slow: r.DB, Hot: r.DB, Prefix: "p", Replica: name, Log: w.Log, Changed: func(id captcha.ID) {
+	changed := func(id captcha.ID) {
 		select {
 		case r.changed <- id:
 		default:
 		}
-	}})
+	}
+	r.Pool = pool.New(pool.Config{Slow: r.DB, Hot: r.DB, Prefix: "p", Replica: name, Log: w.Log, Changed: changed})
 	usedUp := func(scope, _, _ string, _ time.Time) { w.Set(func(w *World) { w.UsedUp = scope }) }
 	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: w.Log, UsedUp: usedUp}
-	db, err := redisdb.Open(redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: w.Log})
+	bubble := redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: w.Log}
+	db, err := redisdb.Open(bubble)
 	if err != nil {
 		panic(err)
 	}
@@ -121,7 +125,8 @@ func (w *World) Start() *Replica {
 	if w.Wrap != nil {
 		r.Store = w.Wrap(r.Store)
 	}
-	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: &claims.Claims{Store: r.Store}, Log: w.Log})
+	shared := &claims.Claims{Store: r.Store}
+	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: shared, Log: w.Log})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func([]string) {}) })
@@ -211,9 +216,7 @@ func (r *Replica) refill(ctx context.Context, buyer *solve.Buyer) {
 					break
 				}
 				placed := make(chan error, 1)
-				bought.Go(func() {
-					buyer.Buy(ctx, spec, func(_ captcha.ID, err error) { placed <- err })
-				})
+				bought.Go(func() { buyer.Buy(ctx, spec, func(_ captcha.ID, err error) { placed <- err }) })
 				if <-placed != nil {
 					break
 				}
@@ -248,8 +251,8 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 	w.Set(func(w *World) { w.sold++; n = w.sold })
 	placed("", nil)
 	end := &pool.End{
-		Outcome: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: lead, Lifetime: cmp.Or(s.Lifetime, Life),
-		Margin: s.Margin, Repeats: s.Image != nil,
+		Outcome: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: lead,
+		Lifetime: cmp.Or(s.Lifetime, Life), Margin: s.Margin, Repeats: s.Image != nil,
 	}
 	early := ""
 	if change != nil {
@@ -285,14 +288,8 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 }
 
 func (w *World) live() (live []*Replica) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, r := range w.replicas {
-		if !r.dead.Load() {
-			live = append(live, r)
-		}
-	}
-	return live
+	w.Set(func(w *World) { live = slices.Clone(w.replicas) })
+	return slices.DeleteFunc(live, func(r *Replica) bool { return r.dead.Load() })
 }
 
 // Fail makes each order fail.
@@ -310,8 +307,8 @@ func Fail(how pool.Outcome, reason string) func(n int, e *pool.End) string {
 func GuestSpec(page string) *solve.Spec {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: page}
 	return &solve.Spec{
-		Target: "guest", Identity: identity, ID: pool.Guest(identity.ID()), Margin: Margin, Horizon: Margin, Lifetime: Life, Guest: true,
-		Budgets: []pool.Budget{{Scope: pool.ScopeSolve, PerDay: 100}},
+		Target: "guest", Identity: identity, ID: pool.Guest(identity.ID()), Margin: Margin, Horizon: Margin, Lifetime: Life,
+		Guest: true, Budgets: []pool.Budget{{Scope: pool.ScopeSolve, PerDay: 100}},
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 
 // The log line of a reload contains only the names of the changed targets and sections.
 func TestReloadLogsItsChanges(t *testing.T) {
-	const target = "  %s: {type: turnstile, sitekey: x, pageurl: 'https://example.com/%s', owner: qa@example.com, depth: %d}\n"
+	const target = "  %s: {type: turnstile, sitekey: x, pageurl: 'https://example.com/%s', owner: qa@example.com, " +
+		"depth: %d}\n"
 	file := func(head string, names ...string) *targets.Set {
 		var text strings.Builder
 		text.WriteString(head + "targets:\n")
@@ -42,11 +43,13 @@ func TestReloadLogsItsChanges(t *testing.T) {
 		want     string
 	}{
 		{file("", "a"), file("# a comment\n", "a"), ""},
-		{file("", "a", "b", "c"), file("", "a", "b+", "d"), "targets added d; targets changed b (depth 1 → 2); targets removed c"},
+		{file("", "a", "b", "c"), file("", "a", "b+", "d"),
+			"targets added d; targets changed b (depth 1 → 2); targets removed c"},
 		{file(real("1"), "a"), file(real("2"), "a"), "other settings changed: providers.acme (price_per_1000)"},
 		{file(real("1"), "a"), file(strings.Replace(real("1"), "canary1", "canary2", 1), "a"),
 			"other settings changed: providers.acme.key ([redacted] → [redacted])"},
-		{file(two("acme", "beta"), "a"), file(two("beta", "acme"), "a"), "other settings changed: the order of the providers"},
+		{file(two("acme", "beta"), "a"), file(two("beta", "acme"), "a"),
+			"other settings changed: the order of the providers"},
 		{file(real("1"), "a"), file("# moved\n"+real("1"), "a"), ""},
 		{file("", "a"), file("budget: {per_day: 5, money_per_day: 2}\nserver: {callback_secrets: [canary-canary-canary]}\n",
 			"a"),
@@ -67,7 +70,8 @@ func TestReloadLogsItsChanges(t *testing.T) {
 			"owners: {qa@example.com: {budget: {money_per_day: 3}}}\n", "a"),
 			file("server: {keys: [{name: ci, key: canary-canary-canary, scopes: [token], budget: {money_per_day: 2}}]}\n"+
 				"owners: {qa@example.com: {budget: {money_per_day: 4}}}\n", "a"),
-			"other settings changed: owners.qa@example.com.budget.money_per_day (3 → 4), server.keys.ci (budget.money_per_day 1 → 2)"},
+			"other settings changed: owners.qa@example.com.budget.money_per_day (3 → 4), " +
+				"server.keys.ci (budget.money_per_day 1 → 2)"},
 		{file("", "a"), file("", many...), "targets added " + strings.Join(many[:20], ", ") +
 			", and 10 more; targets removed a"},
 	} {
@@ -82,8 +86,10 @@ func TestReloadLogsItsChanges(t *testing.T) {
 
 // Load logs the warnings of the file.
 func TestLoadLogsWarnings(t *testing.T) {
-	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, lifetime: 1h}\n"
-	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n  - {name: one, url: 'https://s.example.com', key: ''}\n"
+	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, " +
+		"lifetime: 1h}\n"
+	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n" +
+		"  - {name: one, url: 'https://s.example.com', key: ''}\n"
 	for text, want := range map[string]int{
 		// warnings about the lifetime, the key, the omitted provider and the simulated one
 		keyless + list: 4,

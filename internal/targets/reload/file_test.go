@@ -24,7 +24,8 @@ func env(string) (string, bool) { return "", false }
 
 // minimal returns the smallest valid file. The argument `extra` contains further lines of the target.
 func minimal(extra ...string) string {
-	return "providers: [{name: acme, url: 'https://solver.example.com', key: k1}]\ntargets:\n  login:\n    type: recaptcha_v2\n    sitekey: k\n" +
+	return "providers: [{name: acme, url: 'https://solver.example.com', key: k1}]\ntargets:\n  login:\n" +
+		"    type: recaptcha_v2\n    sitekey: k\n" +
 		"    pageurl: https://staging.example.com/login\n    owner: qa@example.com\n    " + strings.Join(extra, "\n    ") +
 		"\n"
 }
@@ -144,7 +145,8 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 		if since.IsZero() {
 			since = s.RefusedAt
 		}
-		if since.IsZero() || s.RefusedAt != since || s.OK || len(s.Problems) != len(problems) || s.Problems[0] != problems[0] || s.LoadedAt != loadedAt {
+		if since.IsZero() || s.RefusedAt != since || s.OK || len(s.Problems) != len(problems) ||
+			s.Problems[0] != problems[0] || s.LoadedAt != loadedAt {
 			t.Errorf("%q: status %+v", bad, s)
 		}
 		if b.Current() != good || len(b.applied) != 0 {
@@ -199,7 +201,8 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	certificates := redistest.Certificates(t)
 	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: " + certificates + "/cert.pem, key: " + certificates +
 		"/key.pem}\nredis:\n  url: redis://redis.example.com:6379\n" +
-		"dead_letters:\n  dir: /elsewhere\nbudget: {per_day: 7}\ndedup:\n  backend: postgres\n  url: postgres://db.example.com/poold\nhistory:\n  backend: none\n"
+		"dead_letters:\n  dir: /elsewhere\nbudget: {per_day: 7}\ndedup:\n  backend: postgres\n" +
+		"  url: postgres://db.example.com/poold\nhistory:\n  backend: none\n"
 	b.write(changed + minimal("depth: 4"))
 	b.must(b.Reload(context.Background(), "ci"))
 	b.must(b.Reload(context.Background(), "ci"))

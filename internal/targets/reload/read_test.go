@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// A file that is not a regular file, or larger than 16 MiB, is refused immediately. A blocking open of a pipe would wait
-// for a writer.
+// A file that is not a regular file, or larger than 16 MiB, is refused immediately. A blocking open of a pipe would
+// wait for a writer.
 func TestIrregularFilesAreRefused(t *testing.T) {
-	const want = "pools.yaml: the file cannot be read: it is not a regular file, but a directory, a pipe, a socket or a device"
+	const want = "pools.yaml: the file cannot be read: it is not a regular file, but a directory, a pipe, " +
+		"a socket or a device"
 	for name, make := range map[string]func(path string) error{
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 		"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },

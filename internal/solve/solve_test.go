@@ -180,7 +180,7 @@ var stories = []story{
 		return append(list, collect(keyed(b, "k"))...)
 	}},
 	{"refused parameters answer all callers, and those of the next minute", func(w *World, a, b *Replica) []string {
-		w.Set(func(w *World) { w.End = Fail(pool.Hopeless, "wrong sitekey") })
+		w.Set(func(w *World) { w.End = Fail(pool.BadParameters, "wrong sitekey") })
 		w.Set(func(w *World) { w.Concurrency = 0 }) // they wait for a permit
 		waiting := []<-chan Answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute)}
 		after(time.Second)
@@ -390,7 +390,7 @@ var sharedStories = []story{
 		}
 		first := patient(a)
 		after(2 * time.Second)
-		return collect(first, patient(a), patient(b))
+		return timeless(collect(first, patient(a), patient(b)))
 	}},
 	{"a token is not shared within its margin", func(_ *World, a, b *Replica) []string {
 		spec := GuestSpec(page)
@@ -485,7 +485,7 @@ func TestSavings(t *testing.T) {
 		collect(ask(a, time.Minute))
 		collect(sharing(a), sharing(a))
 		collect(sharing(a))
-		w.Set(func(w *World) { w.End = Fail(pool.Hopeless, "wrong sitekey") })
+		w.Set(func(w *World) { w.End = Fail(pool.BadParameters, "wrong sitekey") })
 		collect(ask(a, time.Minute))
 		after(2 * time.Second)
 		want := map[pool.SavingsSource]int64{pool.SavedSolve: 2, pool.SavedReplay: 1, pool.SavedMissed: 1, pool.SavedPool: 1,

@@ -24,7 +24,7 @@ var sizeLimits = []struct {
 	limit        int
 }{
 	{"daemon", "Go lines of the packages in poold, without Lua", 21950},
-	{"lua", "lines of scripts", 790},
+	{"lua", "lines of scripts", 810},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
 	{"tests", "Go lines of _test.go files", 29450},

@@ -65,7 +65,7 @@ func CauseOf(err error) *Cause {
 		return own
 	case errors.As(err, &empty), errors.As(err, &rate), errors.As(err, &failed) && failed.Obstacle != "":
 		return NoSlot
-	case errors.As(err, &failed) && failed.Refused:
+	case errors.As(err, &failed) && failed.BadParameters:
 		return Refused
 	case errors.As(err, &failed):
 		return Unsolvable

@@ -157,7 +157,7 @@ var stories = []struct {
 		a.poll(number)
 	}},
 	{"a submit learns at once that the parameters are refused", guestTerms, func(w *solvetest.World, a, b *side) {
-		w.Set(func(w *solvetest.World) { w.End = solvetest.Fail(pool.Hopeless, "wrong sitekey") })
+		w.Set(func(w *solvetest.World) { w.End = solvetest.Fail(pool.BadParameters, "wrong sitekey") })
 		a.tasks.most, b.tasks.most = 1, 1 // refused tasks are not unfinished
 		a.submit()
 		b.submit()
@@ -397,7 +397,7 @@ func TestCauses(t *testing.T) {
 		{&pool.EmptyError{Full: true}, NoSlot},
 		{&pool.RateError{}, NoSlot},
 		{&pool.FailedError{}, Unsolvable},
-		{&pool.FailedError{Refused: true}, Refused},
+		{&pool.FailedError{BadParameters: true}, Refused},
 		{&pool.FailedError{Obstacle: pool.ReasonBudget}, NoSlot},
 		{&pool.FailedError{Obstacle: pool.ReasonBrake}, NoSlot},
 		{fmt.Errorf("a take: %w", pool.ErrDown), StoreDown},

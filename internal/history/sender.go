@@ -174,7 +174,7 @@ func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
 // outcomes are the ends of orders. Others have no row: nothing was submitted.
 var outcomes = map[pool.Outcome]Outcome{
 	pool.Solved: Solved, pool.Discarded: Discarded, pool.Failed: Failed, pool.Repeated: Failed, pool.Lost: Lost,
-	pool.Refused: Refused, pool.Hopeless: Refused, pool.Busy: Refused, pool.Fault: Refused,
+	pool.Refused: Refused, pool.BadParameters: Refused, pool.Busy: Refused, pool.Fault: Refused,
 }
 
 // RowOf reads a row of the outbox.
@@ -194,7 +194,7 @@ func RowOf(r *pool.Row) (Row, error) {
 	switch {
 	case o.Outcome == "":
 		return Row{}, fmt.Errorf("an order cannot end as %q", r.Kind)
-	case r.Kind == string(pool.Hopeless) && p.Task != "": // the service had accepted the submit
+	case r.Kind == string(pool.BadParameters) && p.Task != "": // the service had accepted the submit
 		o.Outcome = Failed
 	case r.Kind == string(pool.Repeated):
 		o.Code = r.Kind

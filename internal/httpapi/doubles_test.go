@@ -306,7 +306,7 @@ func (d *daemon) say(t testing.TB, name string, note refill.Status) {
 		if !note.Until.IsZero() {
 			next = note.Until
 		}
-		d.stock.redis.HSet(key("brake", target), "kind", string(pool.Hopeless), "reason", note.Reason, "since",
+		d.stock.redis.HSet(key("brake", target), "kind", string(pool.BadParameters), "reason", note.Reason, "since",
 			fmt.Sprint(now), "count", "1", "every", "3600000", "next", fmt.Sprint(next.UnixMilli()))
 	}
 	d.Status.Changed()

@@ -109,7 +109,7 @@ func (s *Server) explain(c *Context, err error) *Problem {
 		return NewProblem(CodeBudget, failed.Reason).RetryAfter(time.Until(failed.Until))
 	case errors.As(err, &failed) && failed.Obstacle != "":
 		return NewProblem(CodeProviderDown, failed.Reason).RetryAfter(max(time.Until(failed.Until), Jitter(ShortRetry)))
-	case errors.As(err, &failed) && failed.Refused:
+	case errors.As(err, &failed) && failed.BadParameters:
 		return NewProblem(CodeSolveRefused, failed.Reason)
 	case errors.As(err, &failed):
 		return NewProblem(CodeSolveFailed, failed.Reason)

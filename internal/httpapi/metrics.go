@@ -141,13 +141,13 @@ const solved = "solved"
 var outcomesOf = map[pool.Outcome]string{
 	pool.Solved: solved, pool.Discarded: solved, pool.Lost: "lost",
 	pool.Failed: "failed", pool.Repeated: "failed", pool.Refused: "refused",
-	pool.Hopeless: "refused", pool.Busy: "busy", pool.Fault: "busy",
+	pool.BadParameters: "refused", pool.Busy: "busy", pool.Fault: "busy",
 }
 
 // Ended counts an order that ended. It implements purchase.Observer, as does Count.
 func (m *Metrics) Ended(p purchase.Purchase) {
 	outcome := outcomesOf[p.Outcome]
-	if p.Outcome == pool.Hopeless && p.Task != "" { // the service had accepted the submit
+	if p.Outcome == pool.BadParameters && p.Task != "" { // the service had accepted the submit
 		outcome = "failed"
 	}
 	m.solves.WithLabelValues(p.Provider, outcome).Inc()

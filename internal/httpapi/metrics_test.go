@@ -110,7 +110,7 @@ func TestOutcomesOfOrders(t *testing.T) {
 	for _, p := range []purchase.Purchase{
 		{Outcome: pool.Solved}, {Outcome: pool.Discarded}, {Outcome: pool.Failed}, {Outcome: pool.Refused},
 		{Outcome: pool.Repeated}, {Outcome: pool.Lost},
-		{Outcome: pool.Hopeless}, {Outcome: pool.Hopeless, Task: "7"}, {Outcome: pool.Busy}, {Outcome: pool.Fault},
+		{Outcome: pool.BadParameters}, {Outcome: pool.BadParameters, Task: "7"}, {Outcome: pool.Busy}, {Outcome: pool.Fault},
 	} {
 		p.Provider = "solver"
 		m.Ended(p)

@@ -190,7 +190,7 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 		retry  string
 	}{
 		"failed":  {&pool.FailedError{Reason: "unsolvable"}, 502, CodeSolveFailed, ""},
-		"refused": {&pool.FailedError{Refused: true, Reason: "ERROR_SITEKEY"}, 422, CodeSolveRefused, ""},
+		"refused": {&pool.FailedError{BadParameters: true, Reason: "ERROR_SITEKEY"}, 422, CodeSolveRefused, ""},
 		"late":    {&pool.EmptyError{}, 504, CodeSolveTimeout, ""},
 		"crowded": {&pool.EmptyError{Full: true}, 503, CodePoolEmpty, "any"},
 		"rate":    {&pool.RateError{RetryAfter: 3 * time.Second}, 429, CodeRateLimited, "3"},

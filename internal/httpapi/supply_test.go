@@ -49,7 +49,7 @@ func TestATokenCannotCome(t *testing.T) {
 			return `{"state":"budget","until":"` + time.Now().Add(length).Format(time.RFC3339) + `"}`
 		}
 		now := time.Now()
-		refused := pool.Brake{Kind: string(pool.Hopeless), Since: now, Every: time.Minute, Next: now.Add(time.Minute)}
+		refused := pool.Brake{Kind: string(pool.BadParameters), Since: now, Every: time.Minute, Next: now.Add(time.Minute)}
 		for name, c := range map[string]struct {
 			target    targets.Target
 			market    market

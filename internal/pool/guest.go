@@ -94,7 +94,7 @@ func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
 	case text(v[0]) == "limited":
 		return &RateError{RetryAfter: span(v[1])}
 	case text(v[0]) == "brake":
-		return &FailedError{Refused: text(v[2]) == string(Hopeless), Reason: text(v[3])}
+		return &FailedError{BadParameters: text(v[2]) == string(BadParameters), Reason: text(v[3])}
 	}
 	return nil
 }

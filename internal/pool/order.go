@@ -45,7 +45,7 @@ if unpooled == '0' and outliving + coming(id, stuck) >= depth + waiting then
   redis.call('ZREM', KEYS[10], id)
   return {'enough', 0, '', ''}
 end
-local function want(obstacle, opens)
+local function queue(obstacle, opens)
   if unpooled == '1' then return end
   local place = tonumber(redis.call('GET', '@turn:' .. id) or now)
   redis.call('ZADD', '@wants:' .. obstacle, 'LT', waiting > 0 and math.min(place, now - 1e12) or place, id)
@@ -53,19 +53,24 @@ local function want(obstacle, opens)
   redis.call('ZADD', KEYS[11], now + 30000, id)
 end
 local probes = {}
-for i = 8, redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 and 9 or 7 do
-  local b = redis.call('HMGET', KEYS[i], 'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failures')
-  if b[4] and not (b[5] and tonumber(b[5]) > 0 and tonumber(b[5]) <= now) then return {'paused', 0, b[4], ''} end
-  if b[1] then
-    -- never longer than its own interval: the clock may go back
-    local wait = math.min(b[1] - now, math.max(b[2], 60000))
-    if wait > 0 then
-      if i == 8 then want(account, now + wait) end
-      return {'brake', wait, (i == 8 and 'provider ' .. account .. ': ' or '') .. b[3], b[6] or ''}
-    end
-    local rest = i == 9 and b[8] + 1 + redis.call('ZCARD', KEYS[5]) >= 15 and b[7] + 60000 or 0
-    probes[#probes + 1] = {KEYS[i], math.max(now + b[2], rest)}
+-- braked returns the refusal of a brake, or nil if there is none or it lets a probe pass.
+local function braked(key, name)
+  local next, every, reason, paused, resumes, kind, since, failures = unpack(redis.call('HMGET', key,
+    'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failures'))
+  local resumed = tonumber(resumes or 0) > 0 and tonumber(resumes) <= now
+  if paused and not resumed then return {'paused', 0, paused, ''} end
+  if not next then return end
+  local wait = math.min(next - now, math.max(every, 60000)) -- never longer than its interval: the clock may go back
+  if wait > 0 then
+    if name ~= '' then queue(account, now + wait) end
+    return {'brake', wait, name .. reason, kind or ''}
   end
+  local rest = name == '' and failures + 1 + redis.call('ZCARD', KEYS[5]) >= 15 and since + 60000 or 0
+  probes[#probes + 1] = {key, math.max(now + every, rest)}
+end
+if redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 then
+  local refusal = braked(KEYS[8], 'provider ' .. account .. ': ') or braked(KEYS[9], '')
+  if refusal then return refusal end
 end
 local scope, opens, spent = nil, 0, '' -- the full budget that opens last
 local function full(of, moment, text)
@@ -88,12 +93,12 @@ for i = 13, #KEYS do
   if text then full(ARGV[at], moment, text) end
 end
 if scope then
-  if scope ~= id then want(scope, opens) end
+  if scope ~= id then queue(scope, opens) end
   return {'budget', opens - now, scope, spent}
 end
 local busy = redis.call('ZCARD', KEYS[4])
 if busy >= tonumber(concurrency) then
-  want(account, now + 10000)
+  queue(account, now + 10000)
   return {'permit', 0, busy .. ' of ' .. concurrency .. ' threads of ' .. account .. ' in use', ''}
 end
 for _, p in ipairs(probes) do redis.call('HSET', p[1], 'next', p[2]) end
@@ -121,8 +126,8 @@ var begin = newScript("begin", `
 -- KEYS 1 order:ORDER
 -- ARGV 1 replica 2 nonce of the submit
 -- Reply {1 submit, 0 do not}
-local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'submit')
-if o[1] ~= ARGV[1] or o[2] ~= 'placed' and not (o[2] == 'submitting' and o[3] == ARGV[2]) then return {0} end
+local owner, state, submit = unpack(redis.call('HMGET', KEYS[1], 'owner', 'state', 'submit'))
+if owner ~= ARGV[1] or state ~= 'placed' and not (state == 'submitting' and submit == ARGV[2]) then return {0} end
 redis.call('HSET', KEYS[1], 'state', 'submitting', 'submit', ARGV[2], 'submitted', now)
 return {1}
 `)
@@ -135,34 +140,34 @@ var bought = newScript("bought", `
 -- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (how long an unknown order counts)
 -- Reply {ok}, {gone}, or {repeated_task}: it belongs to another order
 local order, id, replica, task, task_life, row, hold = unpack(ARGV)
-local o = redis.call('HMGET', KEYS[1], 'owner', 'state', 'account', 'submitted')
-if not o[1] or o[2] == 'ended' or task == '' and (o[1] ~= replica or o[2] == 'bought') then return {'gone'} end
+local owner, state, account, submitted = unpack(redis.call('HMGET', KEYS[1], 'owner', 'state', 'account', 'submitted'))
+if not owner or state == 'ended' or task == '' and (owner ~= replica or state == 'bought') then return {'gone'} end
 if task ~= '' then
   local other = redis.call('GET', KEYS[2])
   if other and other ~= order then return {'repeated_task'} end
   redis.call('SET', KEYS[2], order, 'PX', task_life)
   local kind = redis.call('HGET', KEYS[5], 'kind')
   -- an accepted submit proves the account
-  if kind and kind ~= 'polls' and kind ~= 'hangs' then prove(KEYS[5], o[3], o[4] or now) end
+  if kind and kind ~= 'polls' and kind ~= 'hangs' then prove(KEYS[5], account, submitted or now) end
 end
 redis.call('HSET', KEYS[1], 'state', task == '' and 'unknown' or 'bought', 'task', task, 'owner', replica)
-if o[1] ~= replica then redis.call('SREM', '@owned:' .. o[1], order) end -- it was taken over meanwhile
+if owner ~= replica then redis.call('SREM', '@owned:' .. owner, order) end -- it was taken over meanwhile
 if task == '' then
   redis.call('SREM', '@owned:' .. replica, order)
   for i = 6, 8 do redis.call('ZADD', KEYS[i], 'XX', 'LT', now + hold, order) end
-elseif o[1] ~= replica or o[2] == 'unknown' then
+elseif owner ~= replica or state == 'unknown' then
   redis.call('SADD', '@owned:' .. replica, order)
   redis.call('ZADD', '@replicas', 'NX', now, replica) -- as in place
 end
-if o[2] == 'placed' or o[2] == 'submitting' then count(id, 'bought', 1) end
-if o[2] ~= 'bought' and row ~= '' then tell('ends', 'kind', 'open', 'order', order, 'row', row) end
+if state == 'placed' or state == 'submitting' then count(id, 'bought', 1) end
+if state ~= 'bought' and row ~= '' then tell('ends', 'kind', 'open', 'order', order, 'row', row) end
 return {'ok'}
 `)
 
 // end ends an order: everything that its end changes, in one step. A repetition finds it ended.
 //
 // Package purchase decides which end it is; the script corrects what only the journal knows, and all replicas agree on.
-// The ends: solved, failed, lost (bought); hopeless (bought if a poll said so); refused, busy, fault, stopped
+// The ends: solved, failed, lost (bought); bad_parameters (bought if a poll said so); refused, busy, fault, stopped
 // (not bought). late becomes stopped or lost. The reply also has discarded (the token came too late for its
 // margin) and repeated (the service sold the text before), which were bought. Only those that cost
 // something count in the budgets: solved, repeated, lost, and costly failed ones.
@@ -170,44 +175,45 @@ var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:KEY
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
 --      then spend:SCOPE for each budget
--- ARGV 1 order 2 owner ('' = anyone: a callback, or past the deadline) 3 outcome 4 born_after (ms after it was placed)
---      5 lifetime_ms 6 margin_ms 7 provider|price|extra|text 8 row ('' = no sink) 9 reason
---      10 answer for a waiting caller: '' or a FailedError as JSON 11 lead_ms 12 task
+-- ARGV 1 order 2 replica that must own it ('' = any: a callback, or past the deadline) 3 outcome
+--      4 born_after (ms after it was placed) 5 lifetime_ms 6 margin_ms 7 provider|price|extra|text
+--      8 row ('' = no sink) 9 reason 10 answer for a waiting caller: '' or a FailedError as JSON 11 lead_ms 12 task
 --      13 costs although it failed (1, 0) 14 type ('' = no provider is compared with this one)
 --      15 number of other providers that may get the next order, then the scope of each budget in money
 -- Reply {outcome, next identity of wants, 1: a decision is due soon}; outcome may be gone, or other: another replica
 -- owns the order.
-local order, owner, outcome, born_after, lifetime, margin, token, row, reason, answer, lead, task, costly, captcha_type,
-  others = unpack(ARGV)
+local order, replica, outcome, born_after, lifetime, margin, token, row, reason, answer, lead, task, costly,
+  captcha_type, others = unpack(ARGV)
 local journal, deadlines, permits, inflight, tokens, tickets, key_brake, id_brake, _, _, _, text, stored, sale =
   unpack(KEYS)
-local o = redis.call('HMGET', journal, 'owner', 'state', 'placed', 'id', 'account', 'price')
-if not o[1] or o[2] == 'ended' then return {'gone', '', 1} end
-if owner ~= '' and o[1] ~= owner then return {'other', '', 1} end
-local id, account, price = o[4], o[5], o[6]
-if outcome == 'late' then outcome = o[2] == 'placed' and 'stopped' or 'lost' end
+local owner, state, placed, id, account, price =
+  unpack(redis.call('HMGET', journal, 'owner', 'state', 'placed', 'id', 'account', 'price'))
+if not owner or state == 'ended' then return {'gone', '', 1} end
+if replica ~= '' and owner ~= replica then return {'other', '', 1} end
+placed = tonumber(placed)
+if outcome == 'late' then outcome = state == 'placed' and 'stopped' or 'lost' end
 -- 1. It leaves the journal, its permit and the orders in flight.
 for _, key in ipairs({deadlines, permits, inflight}) do redis.call('ZREM', key, order) end -- needs no memory
 redis.call('DEL', journal)
 redis.call('HSET', journal, 'state', 'ended')
 redis.call('PEXPIRE', journal, 60000)
-redis.call('SREM', '@owned:' .. o[1], order)
+redis.call('SREM', '@owned:' .. owner, order)
 -- 2. Counters and budgets.
-local counted = o[2] == 'bought' or o[2] == 'unknown'
-local paid = outcome == 'solved' or outcome == 'failed' or outcome == 'lost' or outcome == 'hopeless' and counted
+local counted = state == 'bought' or state == 'unknown'
+local paid = outcome == 'solved' or outcome == 'failed' or outcome == 'lost' or outcome == 'bad_parameters' and counted
 if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: an unknown order may have been refused
 local costs = outcome == 'solved' or outcome == 'lost' or costly == '1'
 if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
-  for i = 16, #ARGV do charge(ARGV[i], o[3], -micros(price)) end -- on the day of its placing
+  for i = 16, #ARGV do charge(ARGV[i], placed, -micros(price)) end -- on the day of its placing
 end
 -- 3. The token lands. A refusal of the parameters is disproved by an order that was placed later, and was solved or
 -- failed otherwise.
-local was = redis.call('HMGET', id_brake, 'kind', 'since')
-local stays = was[1] == 'hopeless' and tonumber(o[3]) <= tonumber(was[2] or 0)
+local was, began = unpack(redis.call('HMGET', id_brake, 'kind', 'since'))
+local stays = was == 'bad_parameters' and placed <= tonumber(began or 0)
 local quiet = false -- a token that comes as expected, beside others, needs no decision
 if outcome == 'solved' then
-  local born = math.min(now, o[3] + born_after)
+  local born = math.min(now, placed + born_after)
   local dies, provider = born + lifetime, string.match(token, '^[^|]*')
   if not redis.call('SET', text, order, 'NX', 'PX', math.max(1, dies - now)) then
     outcome, reason = 'repeated', 'provider ' .. account .. ' sold this token before'
@@ -224,8 +230,8 @@ if outcome == 'solved' then
         redis.call('HDEL', id_brake, 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next')
       end
       local avoided = not quiet and redis.call('HGET', id_brake, 'avoid:' .. account)
-      -- it solves
-      if avoided and tonumber(o[3]) > avoided - 600000 then redis.call('HDEL', id_brake, 'avoid:' .. account) end
+      -- The account solves again.
+      if avoided and placed > avoided - 600000 then redis.call('HDEL', id_brake, 'avoid:' .. account) end
       redis.call('SET', stored, string.format('%.0f|', born) .. token, 'PX', dies - now + 60000)
       local sold = table.concat({id, provider, task, string.format('%.0f', born), captcha_type}, '|')
       redis.call('SET', sale, sold, 'PX', dies - now + 900000)
@@ -234,31 +240,31 @@ if outcome == 'solved' then
     end
   end
 elseif outcome ~= 'stopped' then
-  count(id, outcome == 'hopeless' and (paid and 'failed' or 'refused') or outcome, 1)
+  count(id, outcome == 'bad_parameters' and (paid and 'failed' or 'refused') or outcome, 1)
 end
 if costs and tonumber(price) > 0 then count(id, 'spent', price) end
 if costs then charge('spent', now, micros(price)) end
--- 4. The comparison of providers; hopeless says more about the identity than about the provider.
-if captcha_type ~= '' and not string.find('hopeless busy fault stopped', outcome, 1, true) then
+-- 4. The comparison of providers; bad_parameters says more about the identity than about the provider.
+if captcha_type ~= '' and not string.find('bad_parameters busy fault stopped', outcome, 1, true) then
   local good = (outcome == 'solved' or outcome == 'discarded') and 1 or 0
   tally(account, captcha_type, 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
     ['order:leads'] = good * lead, ['order:squares'] = good * lead ^ 2})
 end
-if was[1] == 'hopeless' and not stays and string.find('failed repeated discarded', outcome, 1, true) then
+if was == 'bad_parameters' and not stays and string.find('failed repeated discarded', outcome, 1, true) then
   redis.call('HDEL', id_brake, 'kind', 'since', 'every', 'next')
 end
 -- 5. Brakes. The function counts towards a brake, which begins at the count 'from'. The end of a probe doubles its
 -- interval. After 15 orders, the next one of an identity waits until the brake is a minute old.
 local function brake(key, weight, from, every, most)
-  local b = redis.call('HMGET', key, 'since', 'every', 'kind')
-  -- the strictest stays
-  if b[3] and b[3] ~= outcome and string.find('hopeless account outage polls hangs', b[3], 1, true) then return end
-  local n, probe = redis.call('HINCRBY', key, 'count', weight), b[1] and tonumber(o[3]) > tonumber(b[1])
+  local since, interval, kind = unpack(redis.call('HMGET', key, 'since', 'every', 'kind'))
+  local strict = kind and kind ~= outcome and string.find('bad_parameters account outage polls hangs', kind, 1, true)
+  if strict then return end -- it stays
+  local n, probe = redis.call('HINCRBY', key, 'count', weight), since and placed > tonumber(since)
   local failures = redis.call('HINCRBY', key, 'failures', 1)
   redis.call('HSET', key, 'kind', outcome, 'reason', reason)
-  if b[2] and b[3] == outcome then every = math.min(most, probe and 2 * b[2] or tonumber(b[2])) end
+  if interval and kind == outcome then every = math.min(most, probe and 2 * interval or tonumber(interval)) end
   if n >= from then
-    local rest = key == id_brake and failures + redis.call('ZCARD', inflight) >= 15 and (b[1] or now) + 60000 or 0
+    local rest = key == id_brake and failures + redis.call('ZCARD', inflight) >= 15 and (since or now) + 60000 or 0
     redis.call('HSET', key, 'every', every, 'next', math.max(now + every, rest))
     redis.call('HSETNX', key, 'since', now)
     if key == id_brake and captcha_type ~= '' then redis.call('HSET', key, 'avoid:' .. account, now + 600000) end
@@ -266,20 +272,21 @@ local function brake(key, weight, from, every, most)
   if redis.call('HEXISTS', key, 'paused') == 0 then redis.call('PEXPIRE', key, 86400000) end
 end
 local spread = false -- another provider may take what this one refuses: no brake, but the orders avoid this one
-if outcome == 'hopeless' and others ~= '0' then
+if outcome == 'bad_parameters' and others ~= '0' then
   local avoid, avoided = 'avoid:' .. account, 1
   local ends = tonumber(redis.call('HGET', id_brake, avoid) or 0)
-  local b = redis.call('HGETALL', id_brake)
-  for i = 1, #b, 2 do
-    if b[i] ~= avoid and string.sub(b[i], 1, 6) == 'avoid:' and tonumber(b[i + 1]) > now then avoided = avoided + 1 end
+  local list = redis.call('HGETALL', id_brake)
+  for i = 1, #list, 2 do
+    local other = list[i] ~= avoid and string.sub(list[i], 1, 6) == 'avoid:'
+    if other and tonumber(list[i + 1]) > now then avoided = avoided + 1 end
   end
-  spread = avoided <= tonumber(others) and (ends <= now or tonumber(o[3]) <= ends - 600000)
+  spread = avoided <= tonumber(others) and (ends <= now or placed <= ends - 600000)
   if ends <= now then redis.call('HSET', id_brake, avoid, now + 600000) end
   redis.call('HSET', id_brake, 'reason', reason)
 end
 if spread then
   if redis.call('HEXISTS', id_brake, 'paused') == 0 then redis.call('PEXPIRE', id_brake, 86400000) end
-elseif outcome == 'hopeless' then brake(id_brake, 8, 1, 60000, 3600000)
+elseif outcome == 'bad_parameters' then brake(id_brake, 8, 1, 60000, 3600000)
 elseif outcome == 'refused' then
   brake(id_brake, 3, 8, 5000, 5000)
   brake(key_brake, 1, 20, 5000, 5000)
@@ -293,7 +300,7 @@ end
 if answer ~= '' and outcome ~= 'solved' and outcome ~= 'discarded' and not spread then
   local callers = redis.call('ZRANGE', tickets, 0, 999)
   local supply = redis.call('LLEN', tokens) + redis.call('ZCARD', inflight)
-  local n = outcome == 'hopeless' and #callers or math.min(1, #callers - supply)
+  local n = outcome == 'bad_parameters' and #callers or math.min(1, #callers - supply)
   for i = 1, n do fail(id, callers[i], answer) end
 end
 if row ~= '' then tell('ends', 'kind', outcome, 'order', order, 'row', row) end
@@ -364,7 +371,7 @@ type Order struct {
 	Budgets     []Budget
 }
 
-// The reasons of a RefusedError.
+// The reasons of a NotPlacedError.
 const (
 	ReasonEnough = "enough" // tokens and orders suffice
 	ReasonPaused = "paused"
@@ -373,8 +380,8 @@ const (
 	ReasonBudget = "budget"
 )
 
-// RefusedError says why an order was not placed.
-type RefusedError struct {
+// NotPlacedError says why an order was not placed.
+type NotPlacedError struct {
 	Reason string
 	After  time.Duration // when to try again; 0 = when something changes
 	Text   string        // the brake's reason, or how many threads are in use
@@ -384,7 +391,7 @@ type RefusedError struct {
 }
 
 // Budget says which budget refused: the overall budget is used up.
-func (e *RefusedError) Budget() string { return UsedUp(BudgetName(e.Scope, "this target"), e.Spent) }
+func (e *NotPlacedError) Budget() string { return UsedUp(BudgetName(e.Scope, "this target"), e.Spent) }
 
 // BudgetName names the budget of a scope within a sentence: the budget of owner qa@example.com.
 func BudgetName(scope, target string) string {
@@ -426,7 +433,9 @@ func UsedUp(whose, spent string) string {
 	return strings.TrimSuffix(whose+" is used up: "+spent, ": ")
 }
 
-func (e *RefusedError) Error() string { return "pool: no order: " + e.Reason + " " + e.Scope + e.Text }
+func (e *NotPlacedError) Error() string {
+	return "pool: no order: " + e.Reason + " " + e.Scope + e.Text
+}
 
 // Place stores an order, and returns the time and the identity whose turn it is next at the account.
 func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.ID, err error) {
@@ -446,7 +455,7 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	case text(v[0]) == "ok":
 		return time.UnixMilli(number(v[1])).UTC(), captcha.ID(text(v[2])), nil
 	}
-	refused := &RefusedError{Reason: text(v[0]), After: span(v[1])}
+	refused := &NotPlacedError{Reason: text(v[0]), After: span(v[1])}
 	if refused.Reason == ReasonBudget {
 		refused.Scope, refused.Spent = text(v[2]), p.priced(text(v[3]))
 	} else {
@@ -487,15 +496,15 @@ type Outcome string
 
 // The ends of an order.
 const (
-	Solved   Outcome = "solved"
-	Failed   Outcome = "failed"   // bought, and no token
-	Lost     Outcome = "lost"     // bought, and the outcome is unknown
-	Refused  Outcome = "refused"  // the service refused the submit
-	Hopeless Outcome = "hopeless" // the service rejects the parameters
-	Busy     Outcome = "busy"     // the service has no capacity
-	Fault    Outcome = "fault"    // the account has a fault; see Pool.Brake
-	Stopped  Outcome = "stopped"  // nothing was submitted
-	Late     Outcome = "late"     // past the deadline: Stopped or Lost
+	Solved        Outcome = "solved"
+	Failed        Outcome = "failed"         // bought, and no token
+	Lost          Outcome = "lost"           // bought, and the outcome is unknown
+	Refused       Outcome = "refused"        // the service refused the submit
+	BadParameters Outcome = "bad_parameters" // the service rejects the parameters
+	Busy          Outcome = "busy"           // the service has no capacity
+	Fault         Outcome = "fault"          // the account has a fault; see Pool.Brake
+	Stopped       Outcome = "stopped"        // nothing was submitted
+	Late          Outcome = "late"           // past the deadline: Stopped or Lost
 
 	// The results of Pool.End for a solved order.
 	Repeated  Outcome = "repeated"  // the service gave the token before

@@ -111,7 +111,7 @@ var tables = map[string][]row{
 			call:  once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
 		{name: "a call that ended gets nothing", given: oneToken + "SET reply:c l|||\n", call: once(aCall(nil))},
 		{name: "the failure of a call's order",
-			given: "SET reply:c f|||{\"refused\":true,\"reason\":\"bad|parameters\"}\nZADD tickets:A 1 1000|r1|c\n",
+			given: "SET reply:c f|||{\"bad_parameters\":true,\"reason\":\"bad|parameters\"}\nZADD tickets:A 1 1000|r1|c\n",
 			call:  once(aCall(waiting))},
 		{name: "the rate lets a hand-out pass and counts it", given: oneToken + "LPUSH rate:A now-500 now-100\n",
 			call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
@@ -494,27 +494,32 @@ var tables = map[string][]row{
 		{name: "an unknown order was refused after all", given: anUnknownOrder,
 			call: ended(how(Refused))},
 		{name: "the parameters are refused", given: aSubmit,
-			call: ended(how(Hopeless))},
+			call: ended(how(BadParameters))},
 		{name: "a poll says that the parameters are refused: the order was bought", given: anOrder,
-			call: ended(how(Hopeless))},
+			call: ended(how(BadParameters))},
 		{name: "the fifteenth failure, with one in flight", given: aSubmit +
 			"HSET brake:A kind refused since now-9000 count 39 every 5000 next now+4000 failures 13\nZADD inflight:A now+9 x\n",
 			call: ended(how(Refused))},
 		{name: "a probe with refused parameters doubles the interval",
 			given: aSubmit +
-				"HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1\n", call: ended(how(Hopeless))},
+				"HSET brake:A kind bad_parameters since now-60000 count 8 every 60000 next now-1\n",
+			call: ended(how(BadParameters))},
 		{name: "an order placed before the brake doubles nothing", given: aSubmit +
-			"HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995\n", call: ended(how(Hopeless))},
+			"HSET brake:A kind bad_parameters since now-5 count 8 every 60000 next now+59995\n",
+			call: ended(how(BadParameters))},
 		{name: "the interval has an end", given: aSubmit +
-			"HSET brake:A kind hopeless since now-90000 count 8 every 3000000 next now-1\n", call: ended(how(Hopeless))},
+			"HSET brake:A kind bad_parameters since now-90000 count 8 every 3000000 next now-1\n",
+			call: ended(how(BadParameters))},
 		{name: "a failure leaves the brake of refused parameters", given: anOrder +
-			"HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(how(Failed))},
+			"HSET brake:A kind bad_parameters since now-5 count 8 every 60000 next now+59995 reason bad\n",
+			call: ended(how(Failed))},
 		{name: "an order placed before a refusal does not disprove it", given: anOrder +
-			"HSET brake:A kind hopeless since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(nil)},
+			"HSET brake:A kind bad_parameters since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(nil)},
 		{name: "a token of a later order does", given: anOrder +
-			"HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(nil)},
+			"HSET brake:A kind bad_parameters since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(nil)},
 		{name: "so does another failure of a later order", given: anOrder +
-			"HSET brake:A kind hopeless since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(how(Failed))},
+			"HSET brake:A kind bad_parameters since now-60000 count 8 every 60000 next now-1 reason bad\n",
+			call: ended(how(Failed))},
 		{name: "no slot at the service", given: aSubmit, call: ended(how(Busy))},
 		{name: "a fault of the account brakes elsewhere", given: aSubmit,
 			call: ended(how(Fault))},
@@ -542,17 +547,17 @@ var tables = map[string][]row{
 		{name: "a late token is a solved order", given: anOrder,
 			call: ended(compared, func(e *End) { e.Lifetime = 11 * time.Second })},
 		{name: "a compared provider is avoided after it refused the parameters", given: anOrder,
-			call: ended(how(Hopeless), compared)},
+			call: ended(how(BadParameters), compared)},
 		{name: "while another provider is left, this is no brake, and no caller learns it",
-			given: anOrder + "ZADD tickets:A 1 1000|r1|x\n", call: ended(how(Hopeless), compared, oneOther, answers(true))},
+			given: anOrder + "ZADD tickets:A 1 1000|r1|x\n", call: ended(how(BadParameters), compared, oneOther, answers(true))},
 		{name: "nor if other orders were under way", given: anOrder + "HSET brake:A avoid:main now+599999\n",
-			call: ended(how(Hopeless), compared, oneOther)},
+			call: ended(how(BadParameters), compared, oneOther)},
 		{name: "a provider that is asked again brakes", given: anOrder + "HSET brake:A avoid:main now+9\n",
-			call: ended(how(Hopeless), compared, oneOther)},
+			call: ended(how(BadParameters), compared, oneOther)},
 		{name: "so does the last one", given: anOrder + "HSET brake:A avoid:other now+9\n",
-			call: ended(how(Hopeless), compared, oneOther)},
+			call: ended(how(BadParameters), compared, oneOther)},
 		{name: "an avoidance that is over does not count", given: anOrder +
-			"HSET brake:A avoid:other now-9 avoid:main now-9\n", call: ended(how(Hopeless), compared, oneOther)},
+			"HSET brake:A avoid:other now-9 avoid:main now-9\n", call: ended(how(BadParameters), compared, oneOther)},
 		{name: "an avoided provider that solves a later order is avoided no more",
 			given: anOrder + "HSET brake:A avoid:main now+589999 avoid:other now+9\n", call: ended()},
 		{name: "not by one that was placed before", given: anOrder + "HSET brake:A avoid:main now+590000\n",
@@ -569,7 +574,8 @@ var tables = map[string][]row{
 		{name: "nor an order that was not submitted", given: aPlacedOrder,
 			call: ended(how(Stopped), compared)},
 		{name: "all callers learn that the parameters are refused", given: aSubmit +
-			"ZADD tickets:A 1 1000|r1|x 2 1000||y\nZADD inflight:A now+9 other\n", call: ended(how(Hopeless), answers(true))},
+			"ZADD tickets:A 1 1000|r1|x 2 1000||y\nZADD inflight:A now+9 other\n",
+			call: ended(how(BadParameters), answers(true))},
 	},
 	"outbox": {
 		{name: "the oldest rows are read", given: twoRows + oneRow, call: read(2)},
@@ -846,7 +852,7 @@ func how(h Outcome) func(e *End) {
 }
 
 func answers(refused bool) func(e *End) {
-	return func(e *End) { e.Answer = &FailedError{Refused: refused, Reason: "no token"} }
+	return func(e *End) { e.Answer = &FailedError{BadParameters: refused, Reason: "no token"} }
 }
 
 func ended(changes ...func(e *End)) func(p *Pool) any {

@@ -296,7 +296,7 @@ func taken(token Token, err error) any {
 
 func describe(err error) string {
 	var rate *RateError
-	var refused *RefusedError
+	var refused *NotPlacedError
 	switch {
 	case errors.As(err, &rate):
 		return fmt.Sprint("rate limited, again in ", rate.RetryAfter)

@@ -200,7 +200,7 @@ func (e *RateError) Error() string { return "pool: rate limited" }
 
 // FailedError means that the order of a solve without a target failed, or that none can be placed.
 type FailedError struct {
-	Refused bool `json:"refused,omitempty"` // the provider rejects the parameters
+	BadParameters bool `json:"bad_parameters,omitempty"` // the provider rejects them
 	// Obstacle is ReasonBudget or ReasonBrake: no order can be placed; "" = an order failed.
 	Obstacle string    `json:"obstacle,omitempty"`
 	Until    time.Time `json:"until,omitzero"` // of an obstacle, on the clock of the replica that refused; zero = unknown

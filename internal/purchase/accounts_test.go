@@ -68,7 +68,7 @@ func TestKeyRotation(t *testing.T) {
 		}
 		time.Sleep(30 * second)
 		testkit.Equal(t, "brake of the old key", w.brake("main.old"), "account")
-		var refused *pool.RefusedError
+		var refused *pool.NotPlacedError
 		if err := r.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonBrake {
 			t.Errorf("with the revoked key: %v", err)
 		}
@@ -268,7 +268,7 @@ func TestAnAccountFault(t *testing.T) {
 		s.Depth = 2
 		one.mustBuy(s)
 		one.mustBuy(s)
-		var refused *pool.RefusedError
+		var refused *pool.NotPlacedError
 		if err := one.buy(s); !errors.As(err, &refused) || refused.Reason != pool.ReasonEnough {
 			t.Error(err)
 		}
@@ -467,7 +467,7 @@ func TestChoice(t *testing.T) {
 		one.mustBuy(spec())
 		one.mustBuy(spec())
 		testkit.Equal(t, "ordered", counts(), "1 1")
-		var refused *pool.RefusedError
+		var refused *pool.NotPlacedError
 		if err := one.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
 			t.Errorf("the service allows one thread: %v", err)
 		}
@@ -520,7 +520,7 @@ func TestChoice(t *testing.T) {
 			_ = r.buy(spec())
 			time.Sleep(time.Second)
 		}
-		var refused *pool.RefusedError
+		var refused *pool.NotPlacedError
 		if err := r.buy(spec()); !errors.As(err, &refused) || strings.Count(refused.Text, "provider ") != 2 {
 			t.Errorf("the refusal does not name both providers: %v", err)
 		}

@@ -27,7 +27,7 @@ import (
 	"poold/internal/spool"
 )
 
-// Errors of Buy, besides *pool.RefusedError, pool.ErrDown and panics.ErrFault.
+// Errors of Buy, besides *pool.NotPlacedError, pool.ErrDown and panics.ErrFault.
 var (
 	// ErrNoProvider means that no provider is configured.
 	ErrNoProvider = errors.New("there is no provider to buy from")
@@ -172,8 +172,8 @@ func (b *Buyer) own(name string) *order {
 
 // Buy carries one order from place to its end, and returns at the end. It calls placed once, as soon as it
 // is known whether the order was placed, with the identity whose turn it is next at the account. The error
-// of placed is a *pool.RefusedError, ErrNoProvider, ErrSimulatedOnly, ErrNoPrice, pool.ErrDown, panics.ErrFault or that
-// of ctx.
+// of placed is a *pool.NotPlacedError, ErrNoProvider, ErrSimulatedOnly, ErrNoPrice, pool.ErrDown, panics.ErrFault or
+// that of ctx.
 //
 // When ctx ends, an order that is not submitted ends; a submit in flight is finished, and its task is
 // stored; a bought order stays in the journal.
@@ -223,14 +223,14 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 		accounts = rest
 	}
 	ctx = context.WithoutCancel(ctx)
-	var refused *pool.RefusedError // of the account that comes first, with the texts of all
+	var refused *pool.NotPlacedError // of the account that comes first, with the texts of all
 	for len(accounts) > 0 {
 		i, how := b.choose(s, accounts)
 		a := accounts[i]
 		accounts = slices.Delete(accounts, i, i+1)
 		b.prepare(o, s, a, how)
 		at, next, err := b.c.Pool.Place(ctx, &o.journal)
-		var r *pool.RefusedError
+		var r *pool.NotPlacedError
 		spills := s.Urgent && s.Policy == choice.Best
 		switch {
 		case err == nil:

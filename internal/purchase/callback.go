@@ -99,7 +99,7 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 	if answer.Err != nil {
 		l.Code = "failed"
 		if fault := (*provider.Error)(nil); errors.As(answer.Err, &fault) && fault.Code != "" {
-			l.Code, l.Refused = fault.Code, fault.Class == provider.Parameters
+			l.Code, l.BadParameters = fault.Code, fault.Class == provider.Parameters
 		}
 	}
 	crash.At("received")
@@ -180,8 +180,8 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	}
 	if l.Code != "" {
 		n = news{trigger: failed, by: "callback", callback: true, err: errors.New(l.Code), code: l.Code}
-		if l.Refused {
-			n.trigger = hopeless
+		if l.BadParameters {
+			n.trigger = badParameters
 		}
 	}
 	how, err := b.end(ctx, o, pool.Bought, n)

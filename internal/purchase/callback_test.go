@@ -48,7 +48,7 @@ func TestCallbacks(t *testing.T) {
 		{name: "a token", query: "id=main1&code=03AFtoken", want: "settled", kinds: "open solved"},
 		{name: "a token without the task", query: "code=03AFtoken", want: "settled", kinds: "open solved"},
 		{name: "a failure", query: "id=main1&code=ERROR_CAPTCHA_UNSOLVABLE", want: "failed", kinds: "open failed"},
-		{name: "rejected parameters", query: "id=main1&code=ERROR_PAGEURL", want: "failed", kinds: "open hopeless"},
+		{name: "rejected parameters", query: "id=main1&code=ERROR_PAGEURL", want: "failed", kinds: "open bad_parameters"},
 		{name: "another task", query: "id=main7&code=03AFtoken", want: "malformed", kinds: "open"},
 		{name: "no token", query: "id=main1", want: "malformed", kinds: "open"},
 		{name: "a text that is no token", query: "id=main1&code=a+b", want: "malformed", kinds: "open"},

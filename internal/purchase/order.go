@@ -122,16 +122,16 @@ func (o *order) onRedis(at time.Time) time.Time {
 type trigger string
 
 const (
-	stopped     trigger = "stopped"              // this replica stops, or cannot begin the submit
-	adopted     trigger = "adopted"              // its replica died, or lost it
-	hopeless    trigger = "hopeless"             // the service rejects the parameters
-	busy        trigger = "busy"                 // the service has no capacity
-	fault       trigger = "fault"                // the account has a fault
-	unanswered  trigger = "unanswered"           // the submit may have been accepted
-	solved      trigger = "solved"               // there is a token
-	failed      trigger = "failed"               // the service refused the task, or it ended without a token
-	uncollected trigger = "timed out unanswered" // the last poll had no answer
-	late        trigger = "late"                 // its deadline has passed
+	stopped       trigger = "stopped"              // this replica stops, or cannot begin the submit
+	adopted       trigger = "adopted"              // its replica died, or lost it
+	badParameters trigger = "bad_parameters"       // the service rejects the parameters
+	busy          trigger = "busy"                 // the service has no capacity
+	fault         trigger = "fault"                // the account has a fault
+	unanswered    trigger = "unanswered"           // the submit may have been accepted
+	solved        trigger = "solved"               // there is a token
+	failed        trigger = "failed"               // the service refused the task, or it ended without a token
+	uncollected   trigger = "timed out unanswered" // the last poll had no answer
+	late          trigger = "late"                 // its deadline has passed
 )
 
 // situation is the state of an order and what happens to it.
@@ -160,20 +160,20 @@ var ends = map[situation]ending{
 	{pool.Submitting, adopted}: {unknown: true},
 	{pool.Submitting, late}:    {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
-	{pool.Submitting, failed}:     {outcome: pool.Refused, answers: true, says: "refused the task"},
-	{pool.Submitting, hopeless}:   {outcome: pool.Hopeless, answers: true, says: "refuses the parameters"},
-	{pool.Submitting, busy}:       {outcome: pool.Busy, says: "takes no order now"},
-	{pool.Submitting, fault}:      {outcome: pool.Fault, says: "takes no order from this account"},
-	{pool.Submitting, unanswered}: {unknown: true},
+	{pool.Submitting, failed}:        {outcome: pool.Refused, answers: true, says: "refused the task"},
+	{pool.Submitting, badParameters}: {outcome: pool.BadParameters, answers: true, says: "refuses the parameters"},
+	{pool.Submitting, busy}:          {outcome: pool.Busy, says: "takes no order now"},
+	{pool.Submitting, fault}:         {outcome: pool.Fault, says: "takes no order from this account"},
+	{pool.Submitting, unanswered}:    {unknown: true},
 
 	{pool.Unknown, late}: {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
 	// `says` is used here only if the script answers repeated.
-	{pool.Bought, solved}:      {outcome: pool.Solved, anyone: true, answers: true, says: "sold this token before"},
-	{pool.Bought, failed}:      {outcome: pool.Failed, answers: true, says: "brought no token"},
-	{pool.Bought, hopeless}:    {outcome: pool.Hopeless, answers: true, says: "refuses the parameters"},
-	{pool.Bought, uncollected}: {outcome: pool.Lost, answers: true, says: outcomeUnknown},
-	{pool.Bought, late}:        {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
+	{pool.Bought, solved}:        {outcome: pool.Solved, anyone: true, answers: true, says: "sold this token before"},
+	{pool.Bought, failed}:        {outcome: pool.Failed, answers: true, says: "brought no token"},
+	{pool.Bought, badParameters}: {outcome: pool.BadParameters, answers: true, says: "refuses the parameters"},
+	{pool.Bought, uncollected}:   {outcome: pool.Lost, answers: true, says: outcomeUnknown},
+	{pool.Bought, late}:          {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 }
 
 // news is a trigger with its details.
@@ -232,7 +232,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ou
 		}
 	}
 	if f.Guest && e.answers {
-		end.Answer = &pool.FailedError{Refused: e.outcome == pool.Hopeless, Reason: reason}
+		end.Answer = &pool.FailedError{BadParameters: e.outcome == pool.BadParameters, Reason: reason}
 	}
 	outcome, next, err := b.c.Pool.End(ctx, &o.journal, &end)
 	if err != nil {
@@ -397,7 +397,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 
 // triggers are the consequences of failed calls, unless the outcome is unknown.
 var triggers = map[provider.Class]trigger{
-	provider.Parameters: hopeless, provider.Task: failed, provider.Account: fault, provider.Capacity: busy,
+	provider.Parameters: badParameters, provider.Task: failed, provider.Account: fault, provider.Capacity: busy,
 }
 
 // newsOf returns the news that a failed call brings.
@@ -456,7 +456,7 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			return news{trigger: stopped}
 		}
 		n := newsOf("poll", err)
-		if n.trigger == failed || n.trigger == hopeless {
+		if n.trigger == failed || n.trigger == badParameters {
 			return n
 		}
 		answered := errors.Is(err, provider.ErrNotReady)

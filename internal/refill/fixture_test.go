@@ -170,7 +170,7 @@ func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next cap
 	if ok, err := p.Begin(ctx, o.Name, "n"); err != nil || !ok {
 		return
 	}
-	if how != pool.Hopeless && how != pool.Refused {
+	if how != pool.BadParameters && how != pool.Refused {
 		if _, err := p.Bought(ctx, o, o.Name, ""); err != nil {
 			return
 		}

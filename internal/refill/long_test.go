@@ -67,12 +67,12 @@ func TestBrakes(t *testing.T) {
 	}
 	bubble(t, "the provider rejects the parameters", func(t *testing.T, w *world) {
 		login := target("login", 20)
-		w.how = func(*purchase.Spec) pool.Outcome { return pool.Hopeless }
+		w.how = func(*purchase.Spec) pool.Outcome { return pool.BadParameters }
 		r := w.start(1, file(login))[0]
 		time.Sleep(10 * second)
 		first := w.sold(login)
 		testkit.AtMost(t, "orders until the first refusal", first, 10) // it comes while others are being placed
-		testkit.Equal(t, "state", w.state(login), "refused ERROR hopeless")
+		testkit.Equal(t, "state", w.state(login), "refused ERROR bad_parameters")
 		if in := time.Until(w.status(login).Until); in < 45*second || in > time.Minute {
 			t.Errorf("the next order comes in %v", in)
 		}
@@ -80,15 +80,15 @@ func TestBrakes(t *testing.T) {
 		if n := w.sold(login) - first; n < 4 || n > 6 { // after 1, 2, 4, ... minutes
 			t.Errorf("%d further orders in an hour", n)
 		}
-		testkit.Equal(t, "logged", r.log.Count("level=ERROR", "state=refused", `reason="ERROR hopeless"`), 1)
+		testkit.Equal(t, "logged", r.log.Count("level=ERROR", "state=refused", `reason="ERROR bad_parameters"`), 1)
 		w.set(func() { w.how = nil })
 		r.Apply(others(login))
 		time.Sleep(44 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
-		testkit.Equal(t, "told", strings.Join(r.told, ", "), "login: ERROR hopelesstrue, login: false")
+		testkit.Equal(t, "told", strings.Join(r.told, ", "), "login: ERROR bad_parameterstrue, login: false")
 		testkit.Equal(t, "tokens and orders", w.counts(login).Fresh+w.counts(login).Orders, 20)
 
-		w.set(func() { w.how = func(*purchase.Spec) pool.Outcome { return pool.Hopeless } })
+		w.set(func() { w.how = func(*purchase.Spec) pool.Outcome { return pool.BadParameters } })
 		more := login
 		more.Depth = 30
 		r.Apply(others(more))

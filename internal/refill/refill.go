@@ -422,7 +422,7 @@ func (d *decision) ofTarget(ctx context.Context) error {
 // nextDue returns when the next decision is due if that differs from what the script has set for asked tokens; else -1.
 func (d *decision) nextDue(wants *policy.Decision, asked int, c *pool.Counts, err error) time.Duration {
 	next := wants.Next
-	var refused *pool.RefusedError
+	var refused *pool.NotPlacedError
 	switch {
 	case errors.As(err, &refused):
 		if refused.Reason != pool.ReasonBudget || refused.Scope != string(d.id) {

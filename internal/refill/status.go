@@ -78,7 +78,7 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case b.IsPaused():
 		s.Want = 0
 		set(Paused, b.Paused, time.Time{}, b.Resumes)
-	case b.Brakes() && b.Kind == string(pool.Hopeless):
+	case b.Brakes() && b.Kind == string(pool.BadParameters):
 		set(Refused, b.Reason+hint, b.Since, b.Next)
 	case b.Brakes():
 		set(Starved, fmt.Sprintf("%s: the last orders failed, so one is tried each %v; check the sitekey, and the provider%s",
@@ -101,7 +101,7 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 		Want: wants.Want, State: OK, Lead: wants.Lead.Round(100 * time.Millisecond), Forecast: round(wants.Forecast),
 		Risk: round(wants.Risk), Limit: wants.Limit, Credit: round(wants.Credit), Warm: wants.Warm, Failing: wants.Failing,
 	}
-	var refused *pool.RefusedError
+	var refused *pool.NotPlacedError
 	switch {
 	case err == nil:
 	case !errors.As(err, &refused):

@@ -33,7 +33,7 @@ type Buyer struct {
 // Buy buys with the Orderer.
 func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
 	b.Orderer.Buy(ctx, s, func(next captcha.ID, err error) {
-		if refused := (*pool.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == pool.ReasonBudget {
+		if refused := (*pool.NotPlacedError)(nil); errors.As(err, &refused) && refused.Reason == pool.ReasonBudget {
 			b.UsedUp(refused.Scope, s.Target, refused.Spent, time.Now().Add(refused.After))
 		}
 		if s.Guest && err != nil && ctx.Err() == nil {
@@ -46,7 +46,7 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, er
 // tell answers the callers of a guest for whom no order can be placed.
 func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 	answer := &pool.FailedError{Obstacle: pool.ReasonBrake, Reason: cause.Error()} // no provider at all
-	var refused *pool.RefusedError
+	var refused *pool.NotPlacedError
 	switch {
 	case errors.Is(cause, pool.ErrDown):
 		return
@@ -68,7 +68,7 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 			// Only the counts show whether the brake is the identity's own or an account's.
 			c, err := b.Pool.Look(ctx, pool.Query{ID: s.ID, Margin: s.Margin})
 			if err == nil && c.Brake.Brakes() {
-				answer = &pool.FailedError{Refused: c.Brake.Kind == string(pool.Hopeless), Reason: c.Brake.Reason}
+				answer = &pool.FailedError{BadParameters: c.Brake.Kind == string(pool.BadParameters), Reason: c.Brake.Reason}
 			}
 		}
 	}

@@ -43,9 +43,9 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 		now := time.Now()
 		for name, c := range map[string]struct{ err, want error }{
 			"failed":  {&pool.FailedError{Reason: "a"}, &pool.FailedError{Reason: "a"}},
-			"refused": {&pool.FailedError{Refused: true, Reason: "b"}, &pool.FailedError{Refused: true, Reason: "b"}},
-			"wrapped": {fmt.Errorf("solving: %w", &pool.FailedError{Refused: true, Reason: "b"}),
-				&pool.FailedError{Refused: true, Reason: "b"}},
+			"refused": {&pool.FailedError{BadParameters: true, Reason: "b"}, &pool.FailedError{BadParameters: true, Reason: "b"}},
+			"wrapped": {fmt.Errorf("solving: %w", &pool.FailedError{BadParameters: true, Reason: "b"}),
+				&pool.FailedError{BadParameters: true, Reason: "b"}},
 			"outage": {&pool.FailedError{Obstacle: "brake", Reason: "c", Until: now.Add(retry)},
 				&pool.FailedError{Obstacle: "brake", Reason: "c", Until: now.Add(retry)}},
 			"rate":       {&pool.RateError{RetryAfter: retry}, &pool.RateError{RetryAfter: retry}},

@@ -8,18 +8,18 @@ import (
 
 // Letter is a provider's callback that Redis could not store: a paid token or an error code. It must not be printed.
 type Letter struct {
-	Order    string        `json:"order"`
-	Identity captcha.ID    `json:"identity"`
-	Provider string        `json:"provider"`
-	Task     string        `json:"task"`
-	Token    string        `json:"token,omitempty"`
-	Extra    captcha.Extra `json:"extra,omitempty"`   // of the solution
-	Expires  time.Time     `json:"expires,omitzero"`  // as the service says
-	Code     string        `json:"code,omitempty"`    // error code, instead of a token
-	Refused  bool          `json:"refused,omitempty"` // with Code: the provider rejects the target's parameters
-	Reason   string        `json:"reason,omitempty"`  // why Redis did not store it, from redisdb.Reason
-	Arrived  time.Time     `json:"arrived"`           // arrival of the order's first callback, by the wall clock
-	Until    time.Time     `json:"until"`             // expiry of the token
+	Order         string        `json:"order"`
+	Identity      captcha.ID    `json:"identity"`
+	Provider      string        `json:"provider"`
+	Task          string        `json:"task"`
+	Token         string        `json:"token,omitempty"`
+	Extra         captcha.Extra `json:"extra,omitempty"`          // of the solution
+	Expires       time.Time     `json:"expires,omitzero"`         // as the service says
+	Code          string        `json:"code,omitempty"`           // error code, instead of a token
+	BadParameters bool          `json:"bad_parameters,omitempty"` // with Code: the provider rejects them
+	Reason        string        `json:"reason,omitempty"`         // why Redis did not store it, from redisdb.Reason
+	Arrived       time.Time     `json:"arrived"`                  // arrival of the order's first callback, by the wall clock
+	Until         time.Time     `json:"until"`                    // expiry of the token
 }
 
 // Summary describes a dead letter without its token.

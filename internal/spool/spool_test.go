@@ -81,7 +81,7 @@ func TestLettersAreReadAsTheyWereKept(t *testing.T) {
 	s := opened(t)
 	hostile, fault := letter(1), letter(0)
 	hostile.Order = "../../etc/passwd\x00\n"
-	fault.Token, fault.Extra, fault.Code, fault.Refused = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
+	fault.Token, fault.Extra, fault.Code, fault.BadParameters = "", "", "ERROR_CAPTCHA_UNSOLVABLE", true
 	s.mustKeep(t, fault, hostile, letter(2))
 	testkit.NoError(t, os.WriteFile(s.path("letter-ABC.tmp"), []byte("{"), 0o600))
 	later := New(s.dir) // of a process that starts after a crash

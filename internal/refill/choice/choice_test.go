@@ -179,7 +179,7 @@ func TestARefusalConcernsItsIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
 		r := start(t, server, "a", "b")
-		id := captcha.ID(r.end(t, "a", pool.Hopeless))
+		id := captcha.ID(r.end(t, "a", pool.BadParameters))
 		for _, want := range []string{"[a]", "[]"} {
 			c, err := r.pool.Look(t.Context(), pool.Query{ID: id})
 			if got := fmt.Sprint(c.Brake.Avoid); err != nil || got != want {

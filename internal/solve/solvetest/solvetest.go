@@ -265,7 +265,7 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 		_, _ = p.Bought(ctx, order, fmt.Sprint(n), "")
 	}
 	if end.Outcome != pool.Solved && end.Outcome != pool.Busy {
-		end.Answer = &pool.FailedError{Refused: end.Outcome == pool.Hopeless, Reason: end.Reason}
+		end.Answer = &pool.FailedError{BadParameters: end.Outcome == pool.BadParameters, Reason: end.Reason}
 	}
 	ended := make(chan struct{})
 	w.ending.Go(func() { //nolint:contextcheck // the order outlives its replica
@@ -351,7 +351,7 @@ func (a Answer) String() string {
 		what = "budget: " + failed.Reason
 	case errors.As(a.Err, &failed) && failed.Obstacle != "":
 		what = "outage: " + failed.Reason
-	case errors.As(a.Err, &failed) && failed.Refused:
+	case errors.As(a.Err, &failed) && failed.BadParameters:
 		what = "refused: " + failed.Reason
 	case errors.As(a.Err, &failed):
 		what = "failed: " + failed.Reason

@@ -187,7 +187,7 @@ func RowOf(r *pool.Row) (Row, error) {
 		return Row{}, err
 	}
 	o := OrderOf(&p)
-	if r.Kind == pool.Opened {
+	if r.Kind == pool.Active {
 		return o.Row(), nil
 	}
 	o.Outcome, o.Status, o.EndedAt, o.Price = outcomes[pool.Outcome(r.Kind)], StatusError, Time{r.At}, Money(p.Price)

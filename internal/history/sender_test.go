@@ -194,7 +194,7 @@ func TestRowsOfOrders(t *testing.T) {
 		{"bad_parameters", func(p *purchase.Purchase) { p.Task = "" }, "error refused ERROR_ORDER false 0"},
 		{"busy", func(*purchase.Purchase) {}, "error refused ERROR_ORDER false 0"},
 		{"lost", func(p *purchase.Purchase) { p.Code, p.Price = "", -1 }, "error lost TIMEOUT false -1"},
-		{"open", func(p *purchase.Purchase) { p.Solved = time.Time{} }, "polling  ERROR_ORDER false 3"},
+		{"active", func(p *purchase.Purchase) { p.Solved = time.Time{} }, "polling  ERROR_ORDER false 3"},
 		{"stopped", func(*purchase.Purchase) {}, "an order cannot end as \"stopped\""},
 	} {
 		p := p
@@ -213,7 +213,7 @@ func TestRowsOfOrders(t *testing.T) {
 			o.Polls != 2 {
 			t.Errorf("%s: %+v is %s, want %s", c.kind, o, got, c.want)
 		}
-		if c.kind != pool.Opened && (o.ElapsedMS != 8000 || !o.EndedAt.Equal(at) || !row.At.Equal(at) || len(row.Sums) != 3) {
+		if c.kind != pool.Active && (o.ElapsedMS != 8000 || !o.EndedAt.Equal(at) || !row.At.Equal(at) || len(row.Sums) != 3) {
 			t.Errorf("%s: %+v, %+v", c.kind, o, row)
 		}
 	}

@@ -307,7 +307,7 @@ func (m *model) check() {
 		var p purchase.Purchase
 		testkit.NoError(m, json.Unmarshal([]byte(fmt.Sprint(row.Values["row"])), &p))
 		tasks[p.Task] = order
-		if kind == "open" {
+		if kind == "active" {
 			continue
 		}
 		if was, is := ends[order]; is {

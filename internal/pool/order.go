@@ -160,7 +160,7 @@ elseif owner ~= replica or state == 'unknown' then
   redis.call('ZADD', '@replicas', 'NX', now, replica) -- as in place
 end
 if state == 'placed' or state == 'submitting' then count(id, 'bought', 1) end
-if state ~= 'bought' and row ~= '' then tell('ends', 'kind', 'open', 'order', order, 'row', row) end
+if state ~= 'bought' and row ~= '' then tell('ends', 'kind', 'active', 'order', order, 'row', row) end
 return {'ok'}
 `)
 

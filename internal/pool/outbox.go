@@ -11,8 +11,8 @@ const (
 	Handouts = "handouts" // tokens that were handed out, misses and reports
 )
 
-// Opened is the kind of the row of a purchase.
-const Opened = "open"
+// Active is the kind of the row of an order in flight.
+const Active = "active"
 
 // senderLife is how long a replica may send rows before another one begins, unless it says Done. Rows that
 // are sent twice must do no harm.
@@ -62,7 +62,7 @@ type Row struct {
 	Stream string // Ends or Handouts
 	ID     string // of the row in its stream
 	At     time.Time
-	// of Ends: Opened, or the end of the order
+	// of Ends: Active, or the end of the order
 	// of Handouts: hits, waited, shared, missed, left, returned, accepted, rejected
 	Kind  string
 	Order string // "" = missed or left

@@ -670,7 +670,7 @@ var tables = map[string][]row{
 }
 
 const (
-	twoRows = "XADD outbox:ends 1-1 at now-9000 kind open order o row {}\n" +
+	twoRows = "XADD outbox:ends 1-1 at now-9000 kind active order o row {}\n" +
 		"XADD outbox:ends 1-2 at now-5000 kind solved order o row {1}\n"
 	aHandout = "XADD outbox:handouts 1-9 at now-1000 kind hits order o row {3} price 5\n"
 	oneRow   = "XADD outbox:ends 1-3 at now-1000 kind failed order p row {2}\n"

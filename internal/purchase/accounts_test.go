@@ -36,10 +36,10 @@ func TestKeyRotation(t *testing.T) {
 		oldPolls, newPolls int
 		kinds, brake       string
 	}{
-		{name: "the new key sees the task", old: wrongKey, newPolls: 1, kinds: "open solved"},
-		{name: "another account, with overlap", new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "open solved"},
-		{name: "another account, revoked", old: wrongKey, new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "open failed"},
-		{name: "an older file", new: wrongKey, oldPolls: 1, newPolls: 1, kinds: "open solved", brake: "account"},
+		{name: "the new key sees the task", old: wrongKey, newPolls: 1, kinds: "active solved"},
+		{name: "another account, with overlap", new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "active solved"},
+		{name: "another account, revoked", old: wrongKey, new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "active failed"},
+		{name: "an older file", new: wrongKey, oldPolls: 1, newPolls: 1, kinds: "active solved", brake: "account"},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			before, entry := keyed("old")
@@ -74,7 +74,7 @@ func TestKeyRotation(t *testing.T) {
 		}
 		r.SetProviders([]purchase.Entry{present})
 		time.Sleep(5 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "open open open open solved solved solved solved")
+		testkit.Equal(t, "kinds", w.kinds(), "active active active active solved solved solved solved")
 		r.mustBuy(spec())
 		testkit.Equal(t, "submits with the new key", after.submitted(), 1)
 		testkit.Equal(t, "logged", r.log.Count("a provider is up again"), 1)
@@ -115,7 +115,7 @@ func TestKeyRotation(t *testing.T) {
 		time.Sleep(9 * second)
 		r.SetProviders(nil) // the memory has the account
 		time.Sleep(2 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "open open solved solved")
+		testkit.Equal(t, "kinds", w.kinds(), "active active solved solved")
 		r.SetProviders([]purchase.Entry{entry})
 		f.set(func() { f.poll = notReady })
 		r.mustBuy(spec())
@@ -130,7 +130,7 @@ func TestKeyRotation(t *testing.T) {
 		}
 		two.SetProviders([]purchase.Entry{renamed})
 		time.Sleep(4 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "open open solved solved open solved")
+		testkit.Equal(t, "kinds", w.kinds(), "active active solved solved active solved")
 	})
 }
 

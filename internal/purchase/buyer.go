@@ -259,7 +259,7 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 	o.facts = facts{
 		Purchase: Purchase{
 			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(),
-			Choice: how, Status: "open", Price: -1,
+			Choice: how, Price: -1,
 		},
 		Fingerprint: e.Fingerprint, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Usual: s.Usual,
 		Timeout: a.Timeout(), Called: e.Callbacks.on(), Delay: e.Callbacks.Delay,

@@ -45,16 +45,16 @@ func TestCallbacks(t *testing.T) {
 		want        string // the outcome
 		kinds       string // of the rows afterwards
 	}{
-		{name: "a token", query: "id=main1&code=03AFtoken", want: "settled", kinds: "open solved"},
-		{name: "a token without the task", query: "code=03AFtoken", want: "settled", kinds: "open solved"},
-		{name: "a failure", query: "id=main1&code=ERROR_CAPTCHA_UNSOLVABLE", want: "failed", kinds: "open failed"},
-		{name: "rejected parameters", query: "id=main1&code=ERROR_PAGEURL", want: "failed", kinds: "open bad_parameters"},
-		{name: "another task", query: "id=main7&code=03AFtoken", want: "malformed", kinds: "open"},
-		{name: "no token", query: "id=main1", want: "malformed", kinds: "open"},
-		{name: "a text that is no token", query: "id=main1&code=a+b", want: "malformed", kinds: "open"},
-		{name: "large", query: "code=03AF", change: func(c *back) { c.Oversized = true }, want: "malformed", kinds: "open"},
-		{name: "forged", query: "code=03AF", change: func(c *back) { c.Secret += "0" }, want: "forged", kinds: "open"},
-		{name: "another order", query: "code=03AF", change: func(c *back) { c.Order = "X" }, want: "forged", kinds: "open"},
+		{name: "a token", query: "id=main1&code=03AFtoken", want: "settled", kinds: "active solved"},
+		{name: "a token without the task", query: "code=03AFtoken", want: "settled", kinds: "active solved"},
+		{name: "a failure", query: "id=main1&code=ERROR_CAPTCHA_UNSOLVABLE", want: "failed", kinds: "active failed"},
+		{name: "rejected parameters", query: "id=main1&code=ERROR_PAGEURL", want: "failed", kinds: "active bad_parameters"},
+		{name: "another task", query: "id=main7&code=03AFtoken", want: "malformed", kinds: "active"},
+		{name: "no token", query: "id=main1", want: "malformed", kinds: "active"},
+		{name: "a text that is no token", query: "id=main1&code=a+b", want: "malformed", kinds: "active"},
+		{name: "large", query: "code=03AF", change: func(c *back) { c.Oversized = true }, want: "malformed", kinds: "active"},
+		{name: "forged", query: "code=03AF", change: func(c *back) { c.Secret += "0" }, want: "forged", kinds: "active"},
+		{name: "another order", query: "code=03AF", change: func(c *back) { c.Order = "X" }, want: "forged", kinds: "active"},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f, e := calledBack("new", "old")
@@ -95,7 +95,7 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 		_ = r.Callback(t.Context(), request(f.requests[0].Pingback, "id=T1&code=03AF1"))
 		_ = r.Callback(t.Context(), request(f.requests[1].Pingback, "id=T1&code=03AF2")) // the task of another order
 		testkit.Equal(t, "outcomes", r.counted(), "callback main malformed, callback main settled")
-		testkit.Equal(t, "kinds", w.kinds(), "open open open solved") // the third one has the task
+		testkit.Equal(t, "kinds", w.kinds(), "active active active solved") // the third one has the task
 		testkit.Equal(t, "bought", w.number("stats:"+string(identity.ID()), "bought"), "2")
 		testkit.Equal(t, "a task", r.ended[0].Task, "T1")
 	})
@@ -108,7 +108,7 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 		}
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "open solved")
+		testkit.Equal(t, "kinds", w.kinds(), "active solved")
 	})
 }
 
@@ -190,7 +190,7 @@ func TestDeadLetters(t *testing.T) {
 		w.setDown(false)
 		time.Sleep(4 * second)
 		testkit.Equal(t, "outcomes", r.counted(), "callback main kept, callback main kept, dead_letter main replayed")
-		testkit.Equal(t, "kinds", w.kinds(), "open solved")
+		testkit.Equal(t, "kinds", w.kinds(), "active solved")
 		_, born := w.take(r)
 		testkit.Equal(t, "born after", born.Sub(at).Round(second), 10*second)
 		testkit.Equal(t, "letters", r.DeadLetterCount(), 0)

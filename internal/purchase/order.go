@@ -45,7 +45,6 @@ type Purchase struct {
 	Owner     string           `json:"owner,omitempty"`
 	Provider  string           `json:"provider"`
 	Task      string           `json:"task,omitempty"`
-	Status    string           `json:"status,omitempty"` // open or ended
 	Outcome   pool.Outcome     `json:"outcome,omitempty"`
 	Code      string           `json:"code,omitempty"` // of the provider's error
 	Price     int64            `json:"price"`          // billionths of the currency; -1 = unknown
@@ -208,7 +207,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ou
 	if n.err != nil {
 		reason += ": " + n.err.Error()
 	}
-	f.Status, f.Outcome, f.EndedBy, f.Code, f.Callback = "ended", e.outcome, n.by, n.code, n.callback
+	f.Outcome, f.EndedBy, f.Code, f.Callback = e.outcome, n.by, n.code, n.callback
 	if e.outcome == pool.Late {
 		f.Outcome = pool.Lost
 	}

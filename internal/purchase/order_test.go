@@ -128,9 +128,9 @@ func TestEnds(t *testing.T) {
 				if p.Identity.Proxy != "" || p.Identity.Sitekey == "" || p.ID != s.ID || p.Order != m.Values["order"] {
 					t.Errorf("row %+v", p)
 				}
-				fmt.Fprintf(&text, "row %s: %s %s %s by %q at %s, task %q code %q price %d submitted %s solved %s polls %d"+
+				fmt.Fprintf(&text, "row %s: %s %s by %q at %s, task %q code %q price %d submitted %s solved %s polls %d"+
 					" callback %v chosen %s\n",
-					m.Values["kind"], p.Status, p.Outcome, p.Target, p.EndedBy, p.Provider, p.Task, p.Code, p.Price,
+					m.Values["kind"], p.Outcome, p.Target, p.EndedBy, p.Provider, p.Task, p.Code, p.Price,
 					after(p.Submitted), after(p.Solved), min(p.Polls, 20), p.Callback, p.Choice) // pauses between polls are random
 			}
 			stats := ""
@@ -183,7 +183,7 @@ func TestPictures(t *testing.T) {
 		time.Sleep(20 * second)
 		testkit.Equal(t, "request", string(f.requests[0].Image), "PICTURE-BYTES")
 		testkit.Equal(t, "solved", w.number("stats:"+string(s.ID), "solved"), "2")
-		testkit.Equal(t, "ends", w.kinds(), "open open solved solved")
+		testkit.Equal(t, "ends", w.kinds(), "active active solved solved")
 	})
 }
 
@@ -198,10 +198,10 @@ func TestADeadReplicasOrders(t *testing.T) {
 		token                    string
 	}{
 		{at: "placed", submits: 0},
-		{at: "begun", kinds: "open", later: "open lost", submits: 1, inFlight: 1, spend: 1},
-		{at: "submitted", kinds: "open", later: "open lost", submits: 1, inFlight: 1, spend: 1},
-		{at: "bought", kinds: "open", later: "open solved", submits: 1, inFlight: 1, spend: 1, token: "token-of-main1"},
-		{at: "polled", kinds: "open solved", later: "open solved", submits: 1, spend: 1, token: "token-of-main1"},
+		{at: "begun", kinds: "active", later: "active lost", submits: 1, inFlight: 1, spend: 1},
+		{at: "submitted", kinds: "active", later: "active lost", submits: 1, inFlight: 1, spend: 1},
+		{at: "bought", kinds: "active", later: "active solved", submits: 1, inFlight: 1, spend: 1, token: "token-of-main1"},
+		{at: "polled", kinds: "active solved", later: "active solved", submits: 1, spend: 1, token: "token-of-main1"},
 	} {
 		bubble(t, c.at, func(t *testing.T, w *world) {
 			f := newFake("main")
@@ -298,11 +298,11 @@ func TestLateOrders(t *testing.T) {
 		one.mustBuy(spec())
 		one.stop()
 		time.Sleep(150 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "open")
+		testkit.Equal(t, "kinds", w.kinds(), "active")
 		two := w.replica("r2") // its file has no provider
 		w.db.ZAdd(t.Context(), "{p}:deadlines", redis.Z{Member: "forgotten"})
 		time.Sleep(15 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "open lost")
+		testkit.Equal(t, "kinds", w.kinds(), "active lost")
 		testkit.Equal(t, "observed", two.outcomes(), "lost by deadline")
 		testkit.Equal(t, "deadlines", w.db.ZCard(t.Context(), "{p}:deadlines").Val(), 0)
 	})
@@ -344,9 +344,9 @@ func TestStops(t *testing.T) {
 		began := time.Now()
 		one.stop()
 		testkit.Equal(t, "the stop takes", time.Since(began).Round(second), 9*second)
-		testkit.Equal(t, "kinds", w.kinds(), "open open")
+		testkit.Equal(t, "kinds", w.kinds(), "active active")
 		time.Sleep(3 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "open open solved solved")
+		testkit.Equal(t, "kinds", w.kinds(), "active active solved solved")
 		testkit.Equal(t, "observed", two.outcomes(), "solved by poll, solved by poll")
 	})
 }
@@ -371,7 +371,7 @@ func TestPanics(t *testing.T) {
 		r.mustBuy(spec()) // unknown: the submit may have left
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "open open solved")
+		testkit.Equal(t, "kinds", w.kinds(), "active active solved")
 		testkit.Equal(t, "in flight", w.inFlight("main"), 1)
 		testkit.Equal(t, "logged", r.log.Count("panic while buying"), 2)
 		e := f.entry()
@@ -429,7 +429,7 @@ func TestRedisAway(t *testing.T) {
 		}
 		r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) {}) })
 		time.Sleep(75 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "open solved")
+		testkit.Equal(t, "kinds", w.kinds(), "active solved")
 		testkit.Equal(t, "submits", f.submitted(), 1)
 	})
 	bubble(t, "before the submit", func(t *testing.T, w *world) {
@@ -451,7 +451,7 @@ func TestATokenOfAnOrderThatWasTakenOver(t *testing.T) {
 		r.mustBuy(spec())
 		w.db.HSet(t.Context(), w.db.Keys(t.Context(), "*order:*").Val()[0], "owner", "r2")
 		time.Sleep(11 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "open solved")
+		testkit.Equal(t, "kinds", w.kinds(), "active solved")
 	})
 }
 

@@ -313,7 +313,7 @@ var stories = []struct {
 			w.Set(func(w *solvetest.World) { w.Concurrency = 1 })
 			after(25 * time.Second)
 			b.poll(number)
-			if stored, _ := a.DB.HGetAll(context.Background(), "{p}:record:"+number).Result(); strings.Contains(
+			if stored, _ := a.DB.HGetAll(context.Background(), "{p}:client_task:"+number).Result(); strings.Contains(
 				fmt.Sprint(stored), "secret") {
 				a.heard = append(a.heard, "the record has the password")
 			}

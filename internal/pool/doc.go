@@ -44,7 +44,7 @@
 //	learned:ID           string  the learned state of the demand
 //	rate:ID              list    times of the last hand-outs, newest first; only with a rate
 //	rate:guests          zset    nonces of the last requests for guests; only with a rate
-//	record:CALL          hash    a compatible task: caller, identity, and its order once it has been read
+//	client_task:CALL     hash    a compatible task: caller, identity, and its order once it has been read
 //	tasks:CALLER         zset    unfinished tasks of a caller -> ms of their submit
 //	value:ID:HASH        string  the order that brought the text with this hash
 //	task:ACCOUNT:TASK    string  the order of a task

@@ -34,7 +34,7 @@ var admit = newScript("admit", `
 -- ARGV 1 id 2 nonce 3 rate (0 = none) 4 rate_per_ms 5 patience_ms
 -- Reply {ok}, {limited, ms} or {brake, ms, kind, reason}
 local done = redis.call('GET', KEYS[3])
-if done and string.sub(done, 1, 1) ~= 'f' or redis.call('LLEN', KEYS[4]) > redis.call('ZCARD', KEYS[5]) then
+if done and not string.find(done, '^failed|') or redis.call('LLEN', KEYS[4]) > redis.call('ZCARD', KEYS[5]) then
   return {'ok'}
 end
 local b = redis.call('HMGET', KEYS[2], 'next', 'every', 'kind', 'reason')

@@ -72,7 +72,7 @@ end
 local function fail(id, ticket, answer)
   local replica, call = string.match(ticket, '|([^|]*)|(.*)$')
   redis.call('ZREM', '@tickets:' .. id, ticket)
-  redis.call('SET', '@reply:' .. call, 'f|||' .. answer, 'PX', replica == '' and 900000 or 10000)
+  redis.call('SET', '@reply:' .. call, 'failed|||' .. answer, 'PX', replica == '' and 900000 or 10000)
   count(id, 'missed', 1)
   if replica ~= '' then redis.pcall('PUBLISH', '@wake:' .. replica, call) end
 end

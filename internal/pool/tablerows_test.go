@@ -100,18 +100,18 @@ var tables = map[string][]row{
 		{name: "too many tickets", given: "ZADD tickets:A 1 1000|r1|x 2 1000|r1|y 3 1000|r1|z\n", call: once(aCall(waiting))},
 		{name: "an Idempotency-Key keeps its answer until the token dies", given: oneToken,
 			call: once(aCall(func(c *Call) { c.Fingerprint = "fp"; c.Row = `{"caller":"qa"}` }))},
-		{name: "an Idempotency-Key with another request is a conflict", given: "SET reply:c t|fp|n|hits|o9|now+9000\n",
+		{name: "an Idempotency-Key with another request is a conflict", given: "SET reply:c token|fp|n|hits|o9|now+9000\n",
 			call: once(aCall(func(c *Call) { c.Fingerprint = "other" }))},
 		{name: "a call with an Idempotency-Key waits", call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "a waiting call with an Idempotency-Key gets its token",
-			given: oneToken + "SET reply:c w|fp|\nZADD tickets:A 1 1000|r1|c\n",
+			given: oneToken + "SET reply:c waiting|fp|\nZADD tickets:A 1 1000|r1|c\n",
 			call:  once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "another request with the Idempotency-Key is a replay",
-			given: "SET reply:c t|fp|first|hits|o9|now+9000|now-2000|now-5000|main|5||T9\n",
+			given: "SET reply:c token|fp|first|hits|o9|now+9000|now-2000|now-5000|main|5||T9\n",
 			call:  once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
-		{name: "a call that ended gets nothing", given: oneToken + "SET reply:c l|||\n", call: once(aCall(nil))},
+		{name: "a call that ended gets nothing", given: oneToken + "SET reply:c ended|||\n", call: once(aCall(nil))},
 		{name: "the failure of a call's order",
-			given: "SET reply:c f|||{\"bad_parameters\":true,\"reason\":\"bad|parameters\"}\nZADD tickets:A 1 1000|r1|c\n",
+			given: "SET reply:c failed|||{\"bad_parameters\":true,\"reason\":\"bad|parameters\"}\nZADD tickets:A 1 1000|r1|c\n",
 			call:  once(aCall(waiting))},
 		{name: "the rate lets a hand-out pass and counts it", given: oneToken + "LPUSH rate:A now-500 now-100\n",
 			call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
@@ -121,18 +121,20 @@ var tables = map[string][]row{
 			call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
 		{name: "the rate makes a waiting call pause", given: oneToken + "LPUSH rate:A now-500 now-100\n",
 			call: once(aCall(func(c *Call) { waiting(c); c.Rate, c.RatePer = 2, time.Second }))},
-		{name: "the same request waits at another replica", given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n",
+		{name: "the same request waits at another replica", given: "SET reply:c waiting|fp|r2\nZADD tickets:A 1 1000|r2|c\n",
 			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
-		{name: "the same request waited at a dead replica", given: "SET reply:c w|fp|dead\nZADD tickets:A 1 1000|dead|c\n",
-			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "the same request waited at a dead replica",
+			given: "SET reply:c waiting|fp|dead\nZADD tickets:A 1 1000|dead|c\n",
+			call:  once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "a waiting request with an Idempotency-Key learns its failure",
-			given: "SET reply:c f|||{\"reason\":\"bad\"}\n",
+			given: "SET reply:c failed|||{\"reason\":\"bad\"}\n",
 			call:  once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }), false)},
-		{name: "a later request with the Idempotency-Key tries again", given: "SET reply:c f|||{\"reason\":\"bad\"}\n",
+		{name: "a later request with the Idempotency-Key tries again", given: "SET reply:c failed|||{\"reason\":\"bad\"}\n",
 			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
 		{name: "no order can be placed for a call",
-			given: "SET reply:c f|||{\"obstacle\":\"budget\",\"until\":\"2026-01-02T03:04:10Z\",\"reason\":\"the|budget\"}\n",
-			call:  once(aCall(waiting))},
+			given: "SET reply:c failed|||{\"obstacle\":\"budget\",\"until\":\"2026-01-02T03:04:10Z\"," +
+				"\"reason\":\"the|budget\"}\n",
+			call: once(aCall(waiting))},
 		{name: "a guest counts with all guests",
 			given: "RPUSH tokens:guest-A now+60000|o1\nSET token:o1 now-5000|main|5|agent|T1\n",
 			call:  once(aCall(func(c *Call) { c.ID = Guest("A") }))},
@@ -162,22 +164,24 @@ var tables = map[string][]row{
 			call: once(aCall(nil))},
 	},
 	"again": {
-		{name: "the answer of a call", given: "SET reply:c t|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n",
+		{name: "the answer of a call", given: "SET reply:c token|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n",
 			call: again},
-		{name: "a failure", given: oneToken + "SET reply:c f|||{\"reason\":\"bad\"}\n", call: again},
+		{name: "a failure", given: oneToken + "SET reply:c failed|||{\"reason\":\"bad\"}\n", call: again},
 		{name: "no answer", given: oneToken, call: again},
 	},
 	"cancel": {
-		{name: "a token returns", given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n" +
+		{name: "a token returns", given: "SET reply:c token||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n" +
 			"RPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
 		{name: "a repetition returns it once",
-			given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n",
+			given: "SET reply:c token||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n",
 			call:  cancelled(aCall(nil), "left"), twice: true},
-		{name: "a token within its margin expires", given: "SET reply:c t||n|hits|o1|now+900|now-2000|now-5000|main|5||T1\n",
-			call: cancelled(aCall(nil), "left")},
+		{name: "a token within its margin expires",
+			given: "SET reply:c token||n|hits|o1|now+900|now-2000|now-5000|main|5||T1\n",
+			call:  cancelled(aCall(nil), "left")},
 		{name: "a returned token is paid back, on the day of its take",
 			given: "HSET money:key:qa:2026-01 01 9 02 9\n" +
-				"SET reply:c t||n|hits|o1|now+60000|now-86400000|now-5000|main|5000||T1\n", call: cancelled(aCall(pays), "left")},
+				"SET reply:c token||n|hits|o1|now+60000|now-86400000|now-5000|main|5000||T1\n",
+			call: cancelled(aCall(pays), "left")},
 		{name: "a late take gets nothing", given: oneToken, call: func(p *Pool) any {
 			return fmt.Sprint(cancelled(aCall(nil), "left")(p), "; ", once(aCall(nil))(p))
 		}},
@@ -186,17 +190,17 @@ var tables = map[string][]row{
 		{name: "a caller that leaves wakes the next one", given: oneToken +
 			"ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
 		{name: "a returned token wakes the caller that can use it",
-			given: "SET reply:c t||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n" +
+			given: "SET reply:c token||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n" +
 				"ZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n",
 			call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
 		{name: "a call with an Idempotency-Key that waits at another replica too",
-			given: "SET reply:c w|fp|r2\nZADD tickets:A 1 1000|r2|c\n",
+			given: "SET reply:c waiting|fp|r2\nZADD tickets:A 1 1000|r2|c\n",
 			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 		{name: "a call with an Idempotency-Key that waits leaves nothing",
-			given: "SET reply:c w|fp|r1\nZADD tickets:A 1 1000|r1|c\n",
+			given: "SET reply:c waiting|fp|r1\nZADD tickets:A 1 1000|r1|c\n",
 			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 		{name: "a call with an Idempotency-Key keeps its token",
-			given: "SET reply:c t|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n",
+			given: "SET reply:c token|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n",
 			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
 	},
 	"money": {
@@ -220,9 +224,9 @@ var tables = map[string][]row{
 		{name: "a token is ready in spite of the brake",
 			given: "HSET brake:guest-A next now+3000 every 5000 kind failed reason no\nRPUSH tokens:guest-A now+60000|o1\n",
 			call:  admitted},
-		{name: "a repeated call buys nothing", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c w|fp|r1\n",
+		{name: "a repeated call buys nothing", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c waiting|fp|r1\n",
 			call: admitted},
-		{name: "a repeated call that failed counts", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c f|||{}\n",
+		{name: "a repeated call that failed counts", given: "ZADD rate:guests now-500 x now-300 y\nSET reply:c failed|||{}\n",
 			call: admitted},
 		{name: "callers that nothing serves are refused, the latest first",
 			given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000||y 3 1000|r2|z 4 1000|r2|late\nRPUSH tokens:guest-A now+60000|o1\n" +
@@ -239,14 +243,15 @@ var tables = map[string][]row{
 	"tasks": {
 		{name: "a task", given: "ZADD tasks:" + fingerprint("qa") + " now-900001 old now-900000 x\n", call: added("n")},
 		{name: "a repetition", call: added("n"), twice: true},
-		{name: "the name is another task's", given: "HSET record:c nonce m\n", call: added("n")},
+		{name: "the name is another task's", given: "HSET client_task:c nonce m\n", call: added("n")},
 		{name: "too many unfinished tasks", given: "ZADD tasks:" + fingerprint("qa") + " now-899999 x now-1 y\n",
 			call: added("n")},
 		{name: "a poll gets the token", given: aTask, call: endedTask("o1", "p"), twice: true},
-		{name: "a later poll gets it again", given: aTask + "HSET record:c ended o order o1\n", call: endedTask("o1", "p")},
+		{name: "a later poll gets it again",
+			given: aTask + "HSET client_task:c ended o order o1\n", call: endedTask("o1", "p")},
 		{name: "a failed task", given: aTask, call: endedTask("", "p")},
 		{name: "a task whose time is over", call: endedTask("o1", "p")},
-		{name: "a task is read", given: aTask + "HSET record:c ended p order o1\n", call: readTask},
+		{name: "a task is read", given: aTask + "HSET client_task:c ended p order o1\n", call: readTask},
 		{name: "no task", call: readTask},
 		{name: "a task that nobody knows is dropped", given: aTask,
 			call: func(p *Pool) any { return p.DropTask(context.Background(), &Task{Name: "c", Caller: "qa"}) }},
@@ -721,7 +726,7 @@ func compared(e *End) { e.Type = captcha.Turnstile }
 func oneOther(e *End) { e.Others = 1 }
 
 // aTask is the unfinished task c of the caller qa.
-var aTask = "HSET record:c nonce n caller qa id A type turnstile made now-7000\nZADD tasks:" + fingerprint("qa") +
+var aTask = "HSET client_task:c nonce n caller qa id A type turnstile made now-7000\nZADD tasks:" + fingerprint("qa") +
 	" now-7000 c\n"
 
 func added(nonce string) func(p *Pool) any {

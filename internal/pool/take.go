@@ -20,10 +20,10 @@ import (
 //
 // The stored answers:
 //
-//	t|FINGERPRINT|NONCE|SOURCE|ORDER|DIES|TAKEN|ENTRY  a token, with its entry of token:ORDER; lives as long as it
-//	f|||JSON                                           a FailedError
-//	w|FINGERPRINT|REPLICA                              a call with an Idempotency-Key that waits
-//	l|||                                               a call that ended without an answer
+//	token|FINGERPRINT|NONCE|COUNTER|ORDER|DIES|TAKEN|...  a token, then the value of token:ORDER; lives as long as it
+//	failed|||JSON                                         a FailedError
+//	waiting|FINGERPRINT|REPLICA                           a call with an Idempotency-Key that waits
+//	ended|||                                              a call that ended without an answer
 var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
 -- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 the first take of a request with a key (1, 0)
@@ -38,16 +38,16 @@ if now > tonumber(gives_up) then return {'given_up'} end
 need, rate, per = tonumber(need), tonumber(rate), tonumber(per)
 local ticket = need .. '|' .. replica .. '|' .. call
 local done, kind, known, by = redis.call('GET', KEYS[3])
-if first_take == '1' and string.sub(done or '', 1, 1) == 'f' then -- an earlier request with the key failed
+if first_take == '1' and string.find(done or '', '^failed|') then -- an earlier request with the key failed
   redis.call('DEL', KEYS[3])
   done = nil
 end
 if done then
-  kind, known, by = string.match(done, '^(%a)|([^|]*)|([^|]*)')
-  if known ~= fingerprint and kind ~= 'l' and kind ~= 'f' then return {'conflict'} end
-  if kind ~= 'w' then
+  kind, known, by = string.match(done, '^(%a+)|([^|]*)|([^|]*)')
+  if known ~= fingerprint and kind ~= 'ended' and kind ~= 'failed' then return {'conflict'} end
+  if kind ~= 'waiting' then
     redis.call('ZREM', KEYS[2], ticket)
-    if kind == 't' and by ~= nonce then count(id, 'replays', 1) end
+    if kind == 'token' and by ~= nonce then count(id, 'replays', 1) end
     return {done, now}
   end
 end
@@ -80,7 +80,7 @@ if not element then
   if ended and ended ~= done then return {ended, now} end -- expire has ended this task
   soon(id)
   if redis.call('ZSCORE', KEYS[2], ticket) then return {'parked', 0} end
-  if kind == 'w' then -- the same request waits at another replica: one ticket is demand for one token
+  if kind == 'waiting' then -- the same request waits at another replica: one ticket is demand for one token
     local other = need .. '|' .. by .. '|' .. call
     if live(other) and redis.call('ZSCORE', KEYS[2], other) then return {'parked', 0} end
     redis.call('ZREM', KEYS[2], other)
@@ -93,17 +93,17 @@ if not element then
   end
   redis.call('ZADD', KEYS[2], string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
   redis.call('PEXPIRE', KEYS[2], 3600000)
-  if fingerprint ~= '' then redis.call('SET', KEYS[3], 'w|' .. fingerprint .. '|' .. replica, 'PX', 900000) end
+  if fingerprint ~= '' then redis.call('SET', KEYS[3], 'waiting|' .. fingerprint .. '|' .. replica, 'PX', 900000) end
   return {'parked', 1}
 end
-local source = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
+local counter = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
 local dies, order = string.match(element, '^(%d+)|(.*)$')
 local price = string.match(token, '^%d+|[^|]*|([^|]*)')
-done = table.concat({'t', fingerprint, nonce, source, order, dies, now, token}, '|')
+done = table.concat({'token', fingerprint, nonce, counter, order, dies, now, token}, '|')
 redis.call('DEL', '@token:' .. order) -- needs no memory
 redis.call('SET', KEYS[3], done, 'PX', math.max(1, dies - now))
-if row ~= '' then tell('handouts', 'kind', source, 'order', order, 'row', row, 'price', price) end
-count(id, source, 1)
+if row ~= '' then tell('handouts', 'kind', counter, 'order', order, 'row', row, 'price', price) end
+count(id, counter, 1)
 if scope ~= '' then charge(scope, now, micros(price)) end
 if rate > 0 then
   redis.call('LPUSH', KEYS[5], now)
@@ -132,11 +132,12 @@ if redis.call('ZREM', KEYS[2], ticket) == 1 then -- needs no memory
 end
 if keyed == '1' then
   -- The mark of a request with the key that waits at another replica stays.
-  if string.match(done or '', '^w|[^|]*|(.*)$') == string.match(ticket, '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
+  local waits_at = string.match(done or '', '^waiting|[^|]*|(.*)$')
+  if waits_at == string.match(ticket, '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
   return {0}
 end
-redis.call('SET', KEYS[3], 'l|||', 'PX', mark)
-local order, dies, taken, token = string.match(done or '', '^t|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)|(%d+)|(.*)$')
+redis.call('SET', KEYS[3], 'ended|||', 'PX', mark)
+local order, dies, taken, token = string.match(done or '', '^token|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)|(%d+)|(.*)$')
 if not order then return {0} end
 count(id, 'returned', 1)
 if scope ~= '' then charge(scope, taken, -micros(string.match(token, '^%d+|[^|]*|([^|]*)'))) end
@@ -412,13 +413,13 @@ func (p *Pool) Affords(ctx context.Context, c *Call) error {
 func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
 	f := strings.SplitN(stored, "|", 12)
 	switch {
-	case f[0] == "f" && len(f) > 3:
+	case f[0] == "failed" && len(f) > 3:
 		failed := &FailedError{}
 		_ = json.Unmarshal([]byte(strings.Join(f[3:], "|")), failed) // of FailedError.stored, or of the script expire
 		return Token{}, failed
-	case f[0] == "l":
+	case f[0] == "ended":
 		return Token{}, errEnded
-	case f[0] != "t" || len(f) != 12:
+	case f[0] != "token" || len(f) != 12:
 		return Token{}, errors.New("pool: the stored answer of the call is malformed")
 	}
 	p.c.Changed(c.ID)

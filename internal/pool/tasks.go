@@ -11,7 +11,7 @@ import (
 
 // addTask stores a compatible task. A caller with too many unfinished tasks cannot add another.
 var addTask = newScript("add_task", `
--- KEYS 1 record:CALL 2 tasks:CALLER
+-- KEYS 1 client_task:CALL 2 tasks:CALLER
 -- ARGV 1 call 2 nonce of the submit 3 most 4 life_ms 5 caller 6 id 7 type 8 facts
 -- Reply {ok}, {full}, or {taken}: another task has the name
 local nonce = redis.call('HGET', KEYS[1], 'nonce')
@@ -28,7 +28,7 @@ return {'ok'}
 
 // endTask notes that a task has been answered: with a token of an order, or with a failure.
 var endTask = newScript("end_task", `
--- KEYS 1 record:CALL 2 tasks:CALLER
+-- KEYS 1 client_task:CALL 2 tasks:CALLER
 -- ARGV 1 call 2 order ('' = it failed) 3 nonce of the poll
 -- Reply {1 this poll ended it, 0 an earlier one}
 redis.call('ZREM', KEYS[2], ARGV[1]) -- needs no memory
@@ -64,7 +64,7 @@ type Task struct {
 // AddTask stores a task for 15 min. Full: the caller has too many unfinished tasks. Neither added nor full:
 // another task has the name.
 func (p *Pool) AddTask(ctx context.Context, t *Task, nonce string, most int) (added, full bool, err error) {
-	v, err := p.call(ctx, addTask, []string{p.key("record", t.Name), p.key("tasks", fingerprint(t.Caller))},
+	v, err := p.call(ctx, addTask, []string{p.key("client_task", t.Name), p.key("tasks", fingerprint(t.Caller))},
 		t.Name, nonce, most, taskLimit.Milliseconds(), t.Caller, string(t.ID), string(t.Type), t.Facts)
 	if err != nil {
 		return false, false, err
@@ -77,7 +77,7 @@ func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err erro
 	var read *redis.MapStringStringCmd
 	var clock *redis.TimeCmd
 	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
-		read, clock = pipe.HGetAll(ctx, p.key("record", name)), pipe.Time(ctx)
+		read, clock = pipe.HGetAll(ctx, p.key("client_task", name)), pipe.Time(ctx)
 	})
 	if err != nil {
 		return Task{}, false, err
@@ -92,7 +92,7 @@ func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err erro
 // EndTask notes that a poll got the answer of a task: the token of an order, or "" for a failure. It returns
 // whether the poll with this nonce is the first to get it.
 func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first bool, err error) {
-	v, err := p.call(ctx, endTask, []string{p.key("record", t.Name), p.key("tasks", fingerprint(t.Caller))},
+	v, err := p.call(ctx, endTask, []string{p.key("client_task", t.Name), p.key("tasks", fingerprint(t.Caller))},
 		t.Name, order, nonce)
 	return err == nil && number(v[0]) == 1, err
 }
@@ -101,6 +101,6 @@ func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first
 func (p *Pool) DropTask(ctx context.Context, t *Task) error {
 	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		pipe.ZRem(ctx, p.key("tasks", fingerprint(t.Caller)), t.Name)
-		pipe.Del(ctx, p.key("record", t.Name))
+		pipe.Del(ctx, p.key("client_task", t.Name))
 	})
 }

@@ -29,11 +29,11 @@ func newProviders(observe func(provider string) func(action, outcome string)) *p
 	})}
 }
 
-// entries returns the list of providers for the buyer.
-func (ps *providers) entries(set *targets.Set) []purchase.Entry {
+// listings returns the list of providers for the buyer.
+func (ps *providers) listings(set *targets.Set) []purchase.Listing {
 	old := ps.clients
 	ps.clients = map[targets.Provider]*provider.Client{}
-	var entries []purchase.Entry
+	var listings []purchase.Listing
 	for _, terms := range set.Providers {
 		var transport http.RoundTripper // nil = the network
 		isSimulated := terms.Protocol == targets.ProtocolSimulated
@@ -51,7 +51,7 @@ func (ps *providers) entries(set *targets.Set) []purchase.Entry {
 		}
 		delete(old, wanted)
 		ps.clients[wanted] = client
-		entries = append(entries, purchase.Entry{
+		listings = append(listings, purchase.Listing{
 			Provider: client, Fingerprint: purchase.Fingerprint(string(terms.Protocol), terms.URL, terms.Key),
 			Concurrency: terms.Concurrency, Price: terms.Price.For, Simulated: isSimulated, Callbacks: callbacks(set, terms),
 		})
@@ -61,7 +61,7 @@ func (ps *providers) entries(set *targets.Set) []purchase.Entry {
 	for _, client := range old {
 		client.Close()
 	}
-	return entries
+	return listings
 }
 
 func callbacks(set *targets.Set, p targets.Provider) purchase.Callbacks {

@@ -23,7 +23,7 @@ func (d *daemon) apply(_ context.Context, set *targets.Set) {
 		}
 	}
 	d.openLetters(set)
-	d.buyer.SetProviders(d.providers.entries(set))
+	d.buyer.SetProviders(d.providers.listings(set))
 	d.manager.Apply(set)
 	d.notifier.Apply(set.Notify)
 }

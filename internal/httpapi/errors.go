@@ -134,8 +134,8 @@ func (s *Server) explain(c *Context, err error) *Problem {
 
 // noteBudget adds an event if the budget of a key has refused a take.
 func (s *Server) noteBudget(err *pool.FailedError) {
-	if err.Key != "" && s.UsedUp != nil {
-		s.UsedUp(err.Key, "", err.Spent, err.Until)
+	if err.Scope != "" && s.UsedUp != nil {
+		s.UsedUp(err.Scope, "", err.Spent, err.Until)
 	}
 }
 

@@ -391,7 +391,7 @@ func (m *model) start(i int) {
 		CallTime: 100 * time.Millisecond})
 	n.manager = refill.New(n.pool, buyer, log)
 	buyer.Turn = n.manager.Changed
-	buyer.SetProviders([]purchase.Entry{
+	buyer.SetProviders([]purchase.Listing{
 		{Provider: &door{n: n}, Fingerprint: "k", Concurrency: concurrency, Price: func(captcha.Type) float64 { return 1 }}})
 	m.mu.Lock()
 	m.nodes[i] = n

@@ -43,14 +43,14 @@ if look then
   reply[12], reply[13] = states, stale
   return reply
 end
-local pause = tonumber(ARGV[6])
+local delay = tonumber(ARGV[6])
 if ARGV[5] + waiting > outliving + orders then
-  pause = math.min(pause, 2000)
+  delay = math.min(delay, 2000)
 elseif shrinks > 0 then
-  pause = math.min(pause, shrinks)
+  delay = math.min(delay, shrinks)
 end
-redis.call('ZADD', KEYS[1], now + pause, id)
-reply[1] = pause
+redis.call('ZADD', KEYS[1], now + delay, id)
+reply[1] = delay
 return reply
 `)
 

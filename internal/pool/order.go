@@ -526,7 +526,7 @@ type End struct {
 	Extra            captcha.Extra
 	Task             string
 	Repeats          bool          // texts may repeat: a picture
-	Born             time.Duration // from the placing to the earliest time of the solve
+	BornAfter        time.Duration // from the placing to the earliest time of the solve
 	Lifetime, Margin time.Duration
 	Lead             time.Duration // 0 = not counted
 
@@ -557,9 +557,9 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (outcome Outcome, next
 	}
 	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID),
 		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account),
-		p.stats(o.ID), p.key("outbox", "ends"), p.key("value", o.ID, fingerprint(value)), p.key("token", o.Name),
+		p.stats(o.ID), p.key("outbox", "ends"), p.key("value", o.ID, digest(value)), p.key("token", o.Name),
 		p.key("sale", o.Name)}
-	args := []any{o.Name, owner, string(e.Outcome), e.Born.Milliseconds(), e.Lifetime.Milliseconds(),
+	args := []any{o.Name, owner, string(e.Outcome), e.BornAfter.Milliseconds(), e.Lifetime.Milliseconds(),
 		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, bit(e.Costs),
 		string(e.Type), e.Others}
 	for _, b := range o.Budgets {
@@ -594,8 +594,8 @@ func (p *Pool) Beat(ctx context.Context) (late []string, err error) {
 	return texts(v[0]), nil
 }
 
-// Entry is an order as the journal has it.
-type Entry struct {
+// JournalEntry is an order as the journal has it.
+type JournalEntry struct {
 	Order
 	Task              string
 	Owner             string
@@ -605,10 +605,10 @@ type Entry struct {
 }
 
 // Find reads an order of the journal. False: it does not exist or has ended.
-func (p *Pool) Find(ctx context.Context, order string) (e Entry, is bool, err error) {
+func (p *Pool) Find(ctx context.Context, order string) (e JournalEntry, is bool, err error) {
 	list, err := p.entries(ctx, []string{order})
 	if err != nil || len(list) == 0 {
-		return Entry{}, false, err
+		return JournalEntry{}, false, err
 	}
 	return list[0], true, nil
 }
@@ -617,14 +617,14 @@ func (p *Pool) Find(ctx context.Context, order string) (e Entry, is bool, err er
 const mostEntries = 500
 
 // Journal lists the orders of all replicas, by their deadlines.
-func (p *Pool) Journal(ctx context.Context) (list []Entry, err error) {
+func (p *Pool) Journal(ctx context.Context) (list []JournalEntry, err error) {
 	var orders *redis.StringSliceCmd
 	err = p.pipelined(ctx, func(pipe redis.Pipeliner) { orders = pipe.ZRange(ctx, p.key("deadlines"), 0, -1) })
 	for part := range slices.Chunk(orders.Val(), mostEntries) {
 		if err != nil {
 			break
 		}
-		var some []Entry
+		var some []JournalEntry
 		some, err = p.entries(ctx, part)
 		list = append(list, some...)
 	}
@@ -632,7 +632,7 @@ func (p *Pool) Journal(ctx context.Context) (list []Entry, err error) {
 }
 
 // entries reads orders of the journal, without those that do not exist or have ended.
-func (p *Pool) entries(ctx context.Context, orders []string) (list []Entry, err error) {
+func (p *Pool) entries(ctx context.Context, orders []string) (list []JournalEntry, err error) {
 	var clock *redis.TimeCmd
 	hashes := make([]*redis.MapStringStringCmd, len(orders))
 	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
@@ -649,7 +649,7 @@ func (p *Pool) entries(ctx context.Context, orders []string) (list []Entry, err 
 		if h["id"] == "" {
 			continue
 		}
-		e := Entry{
+		e := JournalEntry{
 			Order: Order{Name: order, ID: captcha.ID(h["id"]), Account: h["account"], Facts: h["facts"], Price: h.int("price")},
 			Task:  h["task"], Owner: h["owner"], State: State(h["state"]), Placed: millis(h["placed"]),
 		}

@@ -285,8 +285,8 @@ func (f fields) counters() (c Counters) {
 	return c
 }
 
-// fingerprint returns a short hash of a text.
-func fingerprint(s string) string {
+// digest returns a short hash of a text.
+func digest(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:12])
 }

@@ -14,7 +14,7 @@ var report = newScript("report", `
 -- Reply {1 counted, 2 the same report again, 0 unknown, -1 another report before; identity, provider, task, age in ms}
 local sale = redis.call('GET', KEYS[1])
 if not sale then return {0, '', '', '', 0} end
-local id, provider, task, born, captcha, by = string.match(sale, '^([^|]*)|([^|]*)|([^|]*)|(%d+)|([^|]*)|?(.*)$')
+local id, provider, task, born, captcha_type, by = string.match(sale, '^([^|]*)|([^|]*)|([^|]*)|(%d+)|([^|]*)|?(.*)$')
 if (string.gsub(id, '^guest%-', '')) ~= ARGV[3] then return {0, '', '', '', 0} end
 local said = ARGV[1] .. ARGV[6]
 if by ~= '' then
@@ -25,7 +25,7 @@ redis.call('SET', KEYS[1], sale .. '|' .. said .. ARGV[2], 'PX', math.max(1, red
 local verdict = ARGV[1] == '1' and 'accepted' or 'rejected'
 count(id, verdict, 1)
 keep('@stats:' .. counter_id(id), 'verdicts', ARGV[1], 20)
-if captcha ~= '' then tally(provider, captcha, 'report:', {['report:' .. verdict .. ':' .. ARGV[6]] = 1}) end
+if captcha_type ~= '' then tally(provider, captcha_type, 'report:', {['report:' .. verdict .. ':' .. ARGV[6]] = 1}) end
 if ARGV[5] ~= '' then tell('handouts', 'kind', verdict, 'order', ARGV[4], 'row', ARGV[5]) end
 return {1, id, provider, task, now - born}
 `)
@@ -54,7 +54,7 @@ const (
 func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
 	row string) (Effect, Sale, error) {
 	v, err := p.call(ctx, report, []string{p.key("sale", order), p.key("outbox", Handouts)}, bit(accepted), nonce,
-		string(hash), order, row, fingerprint(caller))
+		string(hash), order, row, digest(caller))
 	if err != nil {
 		return ReportUnknown, Sale{}, err
 	}

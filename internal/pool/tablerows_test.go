@@ -241,10 +241,10 @@ var tables = map[string][]row{
 			call: failedOne, twice: true},
 	},
 	"tasks": {
-		{name: "a task", given: "ZADD tasks:" + fingerprint("qa") + " now-900001 old now-900000 x\n", call: added("n")},
+		{name: "a task", given: "ZADD tasks:" + digest("qa") + " now-900001 old now-900000 x\n", call: added("n")},
 		{name: "a repetition", call: added("n"), twice: true},
 		{name: "the name is another task's", given: "HSET client_task:c nonce m\n", call: added("n")},
-		{name: "too many unfinished tasks", given: "ZADD tasks:" + fingerprint("qa") + " now-899999 x now-1 y\n",
+		{name: "too many unfinished tasks", given: "ZADD tasks:" + digest("qa") + " now-899999 x now-1 y\n",
 			call: added("n")},
 		{name: "a poll gets the token", given: aTask, call: endedTask("o1", "p"), twice: true},
 		{name: "a later poll gets it again",
@@ -474,8 +474,8 @@ var tables = map[string][]row{
 		{name: "a token that comes too late for its margin", given: anOrder,
 			call: ended(func(e *End) { e.Lifetime = 11 * time.Second })},
 		{name: "a caller learns that the text was sold before", given: anOrder + "ZADD tickets:A 1 1000|r1|x\nSET value:A:" +
-			fingerprint("T") + " other\n", call: ended(answers(false))},
-		{name: "a text that was sold before", given: anOrder + "SET value:A:" + fingerprint("T") + " other\n",
+			digest("T") + " other\n", call: ended(answers(false))},
+		{name: "a text that was sold before", given: anOrder + "SET value:A:" + digest("T") + " other\n",
 			call: ended(nil)},
 		{name: "a solve ends the identity's brake but not its pause", given: anOrder +
 			"HSET brake:A kind failed reason no since now-9 count 8 every 5000 next now+9 paused why resumes 0\n",
@@ -726,7 +726,7 @@ func compared(e *End) { e.Type = captcha.Turnstile }
 func oneOther(e *End) { e.Others = 1 }
 
 // aTask is the unfinished task c of the caller qa.
-var aTask = "HSET client_task:c nonce n caller qa id A type turnstile made now-7000\nZADD tasks:" + fingerprint("qa") +
+var aTask = "HSET client_task:c nonce n caller qa id A type turnstile made now-7000\nZADD tasks:" + digest("qa") +
 	" now-7000 c\n"
 
 func added(nonce string) func(p *Pool) any {
@@ -862,7 +862,7 @@ func answers(refused bool) func(e *End) {
 
 func ended(changes ...func(e *End)) func(p *Pool) any {
 	e := &End{
-		Outcome: Solved, Provider: "main", Extra: "agent", Value: "T", Task: "7", Born: 2 * time.Second,
+		Outcome: Solved, Provider: "main", Extra: "agent", Value: "T", Task: "7", BornAfter: 2 * time.Second,
 		Lifetime: 2 * time.Minute, Margin: 5 * time.Second, Lead: 9 * time.Second, Row: "{}",
 	}
 	for _, change := range changes {
@@ -890,7 +890,7 @@ func lifted(ago time.Duration) func(p *Pool) any {
 }
 
 // saidGood is an earlier report of the caller, by another request.
-var saidGood = "1" + fingerprint("qa") + "m"
+var saidGood = "1" + digest("qa") + "m"
 
 func reported(accepted bool, nonce string) func(p *Pool) any {
 	return func(p *Pool) any {

@@ -155,7 +155,7 @@ return {1}
 
 // afford reports whether a budget in money is used up.
 var afford = newScript("afford", `
--- KEYS 1 the scope's slot
+-- KEYS 1 money:SCOPE, which selects the node
 -- ARGV 1 scope 2 micros_per_day 3 micros_per_month
 -- Reply {ms until there is room, spent}, or {} if it is not used up
 local spent, opens = overspent(ARGV[1], 1, ARGV[2], ARGV[3])
@@ -206,7 +206,7 @@ type FailedError struct {
 	Obstacle string    `json:"obstacle,omitempty"`
 	Until    time.Time `json:"until,omitzero"` // of an obstacle, on the clock of the replica that refused; zero = unknown
 	Reason   string    `json:"reason"`
-	Key      string    `json:"-"` // the scope of the caller's budget that is used up; "" = another obstacle
+	Scope    string    `json:"-"` // the scope of the caller's budget that is used up; "" = another obstacle
 	Spent    string    `json:"-"` // the use of the caller's budget: 2 of 1.5 on this UTC day
 }
 
@@ -392,7 +392,7 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 func (p *Pool) keyBudget(c *Call, spent string, opens time.Duration) error {
 	spent = p.priced(spent)
 	until := time.Now().Add(opens)
-	return &FailedError{Obstacle: ReasonBudget, Until: until, Key: c.Budget.Scope, Spent: spent,
+	return &FailedError{Obstacle: ReasonBudget, Until: until, Scope: c.Budget.Scope, Spent: spent,
 		Reason: UsedUp("the budget of this key", spent) + "; " + RoomAgain(until)}
 }
 

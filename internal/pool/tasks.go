@@ -64,7 +64,7 @@ type Task struct {
 // AddTask stores a task for 15 min. Full: the caller has too many unfinished tasks. Neither added nor full:
 // another task has the name.
 func (p *Pool) AddTask(ctx context.Context, t *Task, nonce string, most int) (added, full bool, err error) {
-	v, err := p.call(ctx, addTask, []string{p.key("client_task", t.Name), p.key("tasks", fingerprint(t.Caller))},
+	v, err := p.call(ctx, addTask, []string{p.key("client_task", t.Name), p.key("tasks", digest(t.Caller))},
 		t.Name, nonce, most, taskLimit.Milliseconds(), t.Caller, string(t.ID), string(t.Type), t.Facts)
 	if err != nil {
 		return false, false, err
@@ -92,7 +92,7 @@ func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err erro
 // EndTask notes that a poll got the answer of a task: the token of an order, or "" for a failure. It returns
 // whether the poll with this nonce is the first to get it.
 func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first bool, err error) {
-	v, err := p.call(ctx, endTask, []string{p.key("client_task", t.Name), p.key("tasks", fingerprint(t.Caller))},
+	v, err := p.call(ctx, endTask, []string{p.key("client_task", t.Name), p.key("tasks", digest(t.Caller))},
 		t.Name, order, nonce)
 	return err == nil && number(v[0]) == 1, err
 }
@@ -100,7 +100,7 @@ func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first
 // DropTask forgets a task whose name no client has learned.
 func (p *Pool) DropTask(ctx context.Context, t *Task) error {
 	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
-		pipe.ZRem(ctx, p.key("tasks", fingerprint(t.Caller)), t.Name)
+		pipe.ZRem(ctx, p.key("tasks", digest(t.Caller)), t.Name)
 		pipe.Del(ctx, p.key("client_task", t.Name))
 	})
 }

@@ -94,7 +94,7 @@ func (f *fleet) start(list ...targets.Target) *replica {
 		Log: quiet, Changed: func(id captcha.ID) { r.manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "no letters", Observer: nobody{}, Log: quiet})
 	price := func(captcha.Type) float64 { return 0.001 }
-	r.buyer.SetProviders([]purchase.Entry{{Provider: client, Fingerprint: "k", Concurrency: 50, Price: price}})
+	r.buyer.SetProviders([]purchase.Listing{{Provider: client, Fingerprint: "k", Concurrency: 50, Price: price}})
 	r.manager = refill.New(r.pool, r.buyer, quiet)
 	r.buyer.Turn = r.manager.Changed
 	r.manager.Apply(&targets.Set{Targets: list})

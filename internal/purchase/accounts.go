@@ -47,8 +47,8 @@ type Provider interface {
 	Advice(code string) (does, remedy string)
 }
 
-// Entry is a provider of the file.
-type Entry struct {
+// Listing is a provider as the file lists it.
+type Listing struct {
 	Provider    Provider
 	Fingerprint string // of its account and key
 	Concurrency int    // most orders in flight, of all replicas
@@ -72,7 +72,7 @@ type account struct {
 	Provider
 
 	key       string // of its brake
-	entry     Entry
+	listing   Listing
 	removed   time.Time  // of the reload that removed it; zero = it is in the file
 	brake     pool.Brake // as last read
 	inherited bool       // the brake is the former key's, and no call has proved this one
@@ -91,7 +91,7 @@ type account struct {
 
 // limit returns the most orders in flight: what the file and the service allow.
 func (a *account) limit() int {
-	limit := max(1, a.entry.Concurrency)
+	limit := max(1, a.listing.Concurrency)
 	if a.threads > 0 {
 		limit = min(limit, a.threads)
 	}
@@ -107,26 +107,26 @@ type accounts struct {
 
 // SetProviders replaces the providers of the file, in their order. Orders in flight keep their account, also
 // of a removed provider or a former key.
-func (b *Buyer) SetProviders(entries []Entry) {
+func (b *Buyer) SetProviders(listings []Listing) {
 	var providers []choice.Provider
-	for _, e := range entries {
-		b.secrets.Remember(e.Callbacks.Secrets)
-		providers = append(providers, choice.Provider{Name: e.Provider.Name(), Price: e.Price})
+	for _, l := range listings {
+		b.secrets.Remember(l.Callbacks.Secrets)
+		providers = append(providers, choice.Provider{Name: l.Provider.Name(), Price: l.Price})
 	}
 	b.Chooser.SetProviders(providers)
 	as, now := &b.accounts, time.Now()
 	as.mu.Lock()
 	old := as.listed
 	as.listed = nil
-	for _, e := range entries {
-		i := slices.IndexFunc(old, func(a *account) bool { return a.Provider == e.Provider })
-		a := &account{Provider: e.Provider, key: brakeKey(e.Provider.Name(), e.Fingerprint)}
+	for _, l := range listings {
+		i := slices.IndexFunc(old, func(a *account) bool { return a.Provider == l.Provider })
+		a := &account{Provider: l.Provider, key: brakeKey(l.Provider.Name(), l.Fingerprint)}
 		if i >= 0 {
 			a = old[i]
 		} else if i = slices.IndexFunc(old, func(o *account) bool { return o.Name() == a.Name() }); i >= 0 {
 			a.brake, a.inherited = old[i].brake, isDown(old[i].brake) // this key may be the repair
 		}
-		a.entry = e
+		a.listing = l
 		as.listed = append(as.listed, a)
 	}
 	for _, a := range old {
@@ -136,7 +136,7 @@ func (b *Buyer) SetProviders(entries []Entry) {
 		}
 	}
 	as.former = slices.DeleteFunc(as.former, func(a *account) bool {
-		same := func(listed *account) bool { return listed.entry.Fingerprint == a.entry.Fingerprint }
+		same := func(listed *account) bool { return listed.listing.Fingerprint == a.listing.Fingerprint }
 		return now.Sub(a.removed) > formerFor || slices.ContainsFunc(as.listed, same)
 	})
 	as.mu.Unlock()
@@ -148,7 +148,7 @@ func (b *Buyer) SetProviders(entries []Entry) {
 func (as *accounts) of(f *facts) (present, former *account) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	same := func(a *account) bool { return a.entry.Fingerprint == f.Fingerprint }
+	same := func(a *account) bool { return a.listing.Fingerprint == f.Fingerprint }
 	var renamed, rotated *account
 	for _, a := range as.listed {
 		switch {
@@ -195,12 +195,12 @@ func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 }
 
 // terms returns the terms of an account for a new order, its brake, and whether its callbacks do not arrive.
-func (as *accounts) terms(a *account) (e Entry, brake pool.Brake, silent bool) {
+func (as *accounts) terms(a *account) (l Listing, brake pool.Brake, silent bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	e = a.entry
-	e.Concurrency = a.limit()
-	return e, a.brake, a.silent >= silentAfter
+	l = a.listing
+	l.Concurrency = a.limit()
+	return l, a.brake, a.silent >= silentAfter
 }
 
 // choose chooses a candidate: the first that is up, or the Chooser's choice. A braked candidate gets the order
@@ -237,8 +237,8 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 	}
 	var offers []choice.Provider
 	for _, i := range up {
-		e, _, _ := as.terms(candidates[i])
-		offers = append(offers, choice.Provider{Name: candidates[i].Name(), Price: e.Price})
+		l, _, _ := as.terms(candidates[i])
+		offers = append(offers, choice.Provider{Name: candidates[i].Name(), Price: l.Price})
 	}
 	i, how := b.Chooser.Choose(s.Policy, s.Identity.Type, !s.Urgent, offers)
 	return up[i], how

@@ -18,7 +18,7 @@ import (
 )
 
 // keyed returns a provider with a key of the same account, and its entry.
-func keyed(key string) (*fake, purchase.Entry) {
+func keyed(key string) (*fake, purchase.Listing) {
 	f := newFake("main")
 	e := f.entry()
 	e.Fingerprint = key
@@ -49,7 +49,7 @@ func TestKeyRotation(t *testing.T) {
 			r := w.replica("r1", entry)
 			r.mustBuy(spec())
 			time.Sleep(5 * second)
-			r.SetProviders([]purchase.Entry{present})
+			r.SetProviders([]purchase.Listing{present})
 			time.Sleep(6 * second)
 			testkit.Equal(t, "polls with the old key", before.polled(), c.oldPolls)
 			testkit.Equal(t, "polls with the new key", after.polled(), c.newPolls)
@@ -72,7 +72,7 @@ func TestKeyRotation(t *testing.T) {
 		if err := r.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonBrake {
 			t.Errorf("with the revoked key: %v", err)
 		}
-		r.SetProviders([]purchase.Entry{present})
+		r.SetProviders([]purchase.Listing{present})
 		time.Sleep(5 * second)
 		testkit.Equal(t, "kinds", w.kinds(), "active active active active solved solved solved solved")
 		r.mustBuy(spec())
@@ -95,11 +95,11 @@ func TestKeyRotation(t *testing.T) {
 		good, repaired := keyed("good")
 		good.balance = new(9.0)
 		for _, c := range []struct {
-			entry purchase.Entry
+			entry purchase.Listing
 			state provider.StateKind
 			ups   int
 		}{{replaced, provider.StateDown, 0}, {repaired, provider.StateOK, 1}} {
-			r.SetProviders([]purchase.Entry{c.entry})
+			r.SetProviders([]purchase.Listing{c.entry})
 			testkit.Equal(t, "at once with "+c.entry.Fingerprint, r.Providers(t.Context())[0].State.Kind, provider.StateDown)
 			time.Sleep(2400 * time.Millisecond)
 			testkit.Equal(t, "after the first calls of "+c.entry.Fingerprint, r.Providers(t.Context())[0].State.Kind, c.state)
@@ -116,7 +116,7 @@ func TestKeyRotation(t *testing.T) {
 		r.SetProviders(nil) // the memory has the account
 		time.Sleep(2 * second)
 		testkit.Equal(t, "kinds", w.kinds(), "active active solved solved")
-		r.SetProviders([]purchase.Entry{entry})
+		r.SetProviders([]purchase.Listing{entry})
 		f.set(func() { f.poll = notReady })
 		r.mustBuy(spec())
 		r.stop()
@@ -128,7 +128,7 @@ func TestKeyRotation(t *testing.T) {
 		if s := two.log.String(); two.log.Count("cannot be collected", "provider=main") != 1 {
 			t.Errorf("%+v", s)
 		}
-		two.SetProviders([]purchase.Entry{renamed})
+		two.SetProviders([]purchase.Listing{renamed})
 		time.Sleep(4 * second)
 		testkit.Equal(t, "kinds", w.kinds(), "active active solved solved active solved")
 	})
@@ -586,13 +586,13 @@ func TestChoice(t *testing.T) {
 		real, simulated := newFake("real"), newFake("simulated")
 		r := w.replica("r1")
 		testkit.ErrorIs(t, "an order", r.buy(spec()), purchase.ErrNoProvider)
-		r.SetProviders([]purchase.Entry{real.entry()})
+		r.SetProviders([]purchase.Listing{real.entry()})
 		s := spec()
 		s.SimulatedOnly = true
 		testkit.ErrorIs(t, "an order", r.buy(s), purchase.ErrSimulatedOnly)
 		e := simulated.entry()
 		e.Simulated = true
-		r.SetProviders([]purchase.Entry{real.entry(), e})
+		r.SetProviders([]purchase.Listing{real.entry(), e})
 		r.mustBuy(s)
 		testkit.Equal(t, "submits", simulated.submitted(), 1)
 	})
@@ -606,7 +606,7 @@ func TestChoice(t *testing.T) {
 		for _, s := range []purchase.Spec{money, ofKey} {
 			testkit.ErrorIs(t, "an order", r.buy(s), purchase.ErrNoPrice)
 		}
-		r.SetProviders([]purchase.Entry{e, priced.entry()})
+		r.SetProviders([]purchase.Listing{e, priced.entry()})
 		r.mustBuy(money)
 		testkit.Equal(t, "submits", fmt.Sprint(unpriced.submitted(), priced.submitted()), "0 1")
 	})

@@ -108,13 +108,13 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 	}
 	counts, err := b.c.Pool.InFlight(ctx, names)
 	for i, a := range listed {
-		e, brake, silent := as.terms(a)
+		l, brake, silent := as.terms(a)
 		as.mu.Lock()
 		if err == nil {
 			a.inFlight = counts[i]
 		}
 		list = append(list, Status{Name: a.Name(), State: stateOf(a, brake), Brake: brake, InFlight: a.inFlight,
-			Concurrency: e.Concurrency, Silent: silent})
+			Concurrency: l.Concurrency, Silent: silent})
 		as.mu.Unlock()
 	}
 	return list

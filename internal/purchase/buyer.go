@@ -205,14 +205,14 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 	accounts, none := b.accounts.list(), ErrNoProvider
 	if s.SimulatedOnly && len(accounts) > 0 {
 		none = ErrSimulatedOnly
-		accounts = slices.DeleteFunc(accounts, func(a *account) bool { e, _, _ := b.accounts.terms(a); return !e.Simulated })
+		accounts = slices.DeleteFunc(accounts, func(a *account) bool { l, _, _ := b.accounts.terms(a); return !l.Simulated })
 	}
 	if len(accounts) > 0 && (s.Priced ||
 		slices.ContainsFunc(s.Budgets, func(budget pool.Budget) bool { return budget.HasMoney() })) {
 		none = ErrNoPrice
 		accounts = slices.DeleteFunc(accounts, func(a *account) bool {
-			e, _, _ := b.accounts.terms(a)
-			return e.Price(s.Identity.Type) < 0 && !e.Simulated
+			l, _, _ := b.accounts.terms(a)
+			return l.Price(s.Identity.Type) < 0 && !l.Simulated
 		})
 	}
 	if len(accounts) == 0 {
@@ -254,27 +254,27 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 
 // prepare fills in the terms under which an account gets the order.
 func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
-	e, _, _ := b.accounts.terms(a)
+	l, _, _ := b.accounts.terms(a)
 	o.account, o.identity, o.image = a, s.Identity, s.Image
 	o.facts = facts{
 		Purchase: Purchase{
 			Order: o.journal.Name, ID: s.ID, Identity: s.Identity, Target: s.Target, Owner: s.Owner, Provider: a.Name(),
 			Choice: how, Price: -1,
 		},
-		Fingerprint: e.Fingerprint, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Usual: s.Usual,
-		Timeout: a.Timeout(), Called: e.Callbacks.on(), Delay: e.Callbacks.Delay,
-		Fallback: cmp.Or(e.Callbacks.Fallback, min(longestFallback, a.Timeout()/2, (s.Lifetime-s.Margin)/2)),
+		Fingerprint: l.Fingerprint, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Usual: s.Usual,
+		Timeout: a.Timeout(), Called: l.Callbacks.on(), Delay: l.Callbacks.Delay,
+		Fallback: cmp.Or(l.Callbacks.Fallback, min(longestFallback, a.Timeout()/2, (s.Lifetime-s.Margin)/2)),
 		Guest:    s.Guest, Budgets: s.Budgets,
 	}
 	o.facts.Identity.Proxy, o.facts.Identity.ProxyType = "", ""
-	if price := e.Price(s.Identity.Type); price >= 0 {
+	if price := l.Price(s.Identity.Type); price >= 0 {
 		o.facts.Price = int64(math.Round(price * currency))
 	}
-	o.pingback = e.Callbacks.address(a.Name(), o.journal.Name)
+	o.pingback = l.Callbacks.address(a.Name(), o.journal.Name)
 	text, _ := json.Marshal(o.facts) // of strings, numbers and times: no error is possible
 	o.journal = pool.Order{
 		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: b.life(a.Timeout()), Depth: s.Depth,
-		Concurrency: e.Concurrency, Horizon: s.Horizon, Facts: string(text), Price: o.facts.Price, Unpooled: s.Image != nil,
+		Concurrency: l.Concurrency, Horizon: s.Horizon, Facts: string(text), Price: o.facts.Price, Unpooled: s.Image != nil,
 		Budgets: s.Budgets,
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // calledBack is a provider that sends callbacks, and whose polls are answered "not ready".
-func calledBack(secrets ...captcha.Secret) (*fake, purchase.Entry) {
+func calledBack(secrets ...captcha.Secret) (*fake, purchase.Listing) {
 	f := newFake("main")
 	f.poll = notReady
 	e := f.entry()
@@ -256,7 +256,7 @@ func TestSilentCallbacks(t *testing.T) {
 			time.Sleep(61 * second)
 		}
 		testkit.Equal(t, "polls", f.pollTimes(), "60 121 182")
-		r.SetProviders([]purchase.Entry{e}) // a reload
+		r.SetProviders([]purchase.Listing{e}) // a reload
 		if s := r.Providers(t.Context()); !s[0].Silent || r.log.Count("callbacks do not arrive") != 1 {
 			t.Errorf("%+v", s)
 		}

@@ -13,7 +13,7 @@
 //
 // # The types of an order
 //
-//	pool.Order     what place stores; pool.Entry is an Order in the journal, pool.End what ends it
+//	pool.Order     what place stores; pool.JournalEntry is an Order in the journal, pool.End what ends it
 //	order          an order that runs at this replica: a pool.Order with its facts and times
 //	facts          the JSON in the journal, with all that an adopter needs
 //	Purchase       the part of the facts that the history gets: a row; history.Order is a row that was read

@@ -86,7 +86,7 @@ func (r *replica) Count(event, provider, outcome string) {
 }
 
 // replica starts a replica with the given providers.
-func (w *world) replica(name string, entries ...purchase.Entry) *replica {
+func (w *world) replica(name string, entries ...purchase.Listing) *replica {
 	r := &replica{w: w, name: name, folder: w.t.TempDir()}
 	db, setDown := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
 	r.kill = func() { setDown(true) }
@@ -213,9 +213,9 @@ type fake struct {
 
 func newFake(name string) *fake { return &fake{name: name, limit: 120 * second} }
 
-func (f *fake) entry() purchase.Entry {
+func (f *fake) entry() purchase.Listing {
 	price := func(captcha.Type) float64 { return 0.002 }
-	return purchase.Entry{Provider: f, Fingerprint: f.name + "-key", Concurrency: 10, Price: price}
+	return purchase.Listing{Provider: f, Fingerprint: f.name + "-key", Concurrency: 10, Price: price}
 }
 
 func (f *fake) Name() string                                      { return f.name }

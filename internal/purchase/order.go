@@ -98,7 +98,7 @@ type order struct {
 
 // readOrder returns an order of the journal. If the facts cannot be read, they stay empty, and a submitted
 // order ends as lost.
-func readOrder(e *pool.Entry) *order {
+func readOrder(e *pool.JournalEntry) *order {
 	o := &order{journal: e.Order, at: e.Placed, placed: time.Now().Add(-e.Age)}
 	f := &o.facts
 	_ = json.Unmarshal([]byte(e.Facts), f)
@@ -217,7 +217,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ou
 	submitted := state != pool.Placed && n.trigger != stopped
 	end := pool.End{
 		Outcome: e.outcome, Anyone: e.anyone || n.callback, Provider: f.Provider, Task: f.Task, Margin: f.Margin,
-		Lifetime: f.Lifetime, Extra: n.solution.Extra, Value: n.solution.Token, Born: n.born, Lead: n.lead,
+		Lifetime: f.Lifetime, Extra: n.solution.Extra, Value: n.solution.Token, BornAfter: n.born, Lead: n.lead,
 		Repeats: f.Identity.Type == captcha.Image, Reason: reason,
 		Costs: n.code == CodeTimeout || n.code == CodeUnreadable, Row: row(o, b.c.Sink && submitted),
 	}

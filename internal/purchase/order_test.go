@@ -376,7 +376,7 @@ func TestPanics(t *testing.T) {
 		testkit.Equal(t, "logged", r.log.Count("panic while buying"), 2)
 		e := f.entry()
 		e.Price = func(captcha.Type) float64 { panic("of a price") }
-		r.SetProviders([]purchase.Entry{e})
+		r.SetProviders([]purchase.Listing{e})
 		if err := r.buy(spec()); err == nil {
 			t.Error("an order was placed at a price that panics")
 		}

@@ -165,7 +165,7 @@ func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next cap
 	}
 	end := &pool.End{
 		Outcome: how, Reason: "ERROR " + string(how), Provider: "main", Value: o.Name, Lifetime: s.Lifetime, Margin: s.Margin,
-		Born: lead, Lead: lead,
+		BornAfter: lead, Lead: lead,
 	}
 	if ok, err := p.Begin(ctx, o.Name, "n"); err != nil || !ok {
 		return

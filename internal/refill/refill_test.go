@@ -290,7 +290,7 @@ func TestThreads(t *testing.T) {
 		w.demand(login, second, time.Minute, r)
 		r.stop()
 		learned := w.db.Get(context.Background(), "{p}:learned:"+string(login.ID)).Val()
-		testkit.Equal(t, "it waits: "+learned, strings.Contains(learned, `"slot":0,`), false)
+		testkit.Equal(t, "it waits: "+learned, strings.Contains(learned, `"permit":0,`), false)
 	})
 	bubble(t, "turns", func(t *testing.T, w *world) {
 		w.concurrency, w.lead = 1, 5*second

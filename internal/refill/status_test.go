@@ -15,7 +15,8 @@ func TestStatusOf(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	queued := `{"want":7,"state":"starved","reason":"no thread","queued":"2026-01-02T03:04:04Z"}`
-	bad_parameters := pool.Brake{Kind: "bad_parameters", Reason: "bad key", Since: now, Every: time.Minute, Next: now.Add(time.Minute)}
+	badKey := pool.Brake{Kind: "bad_parameters", Reason: "bad key", Since: now, Every: time.Minute,
+		Next: now.Add(time.Minute)}
 	for name, c := range map[string]struct {
 		change func(t *targets.Target)
 		counts pool.Counts
@@ -32,12 +33,12 @@ func TestStatusOf(t *testing.T) {
 			want:   refill.Status{Want: 7, State: refill.OK, Queued: now.Add(-second)},
 		},
 		"paused by the file": {
-			change: func(t *targets.Target) { t.Paused = true }, counts: pool.Counts{Brake: bad_parameters, At: now},
+			change: func(t *targets.Target) { t.Paused = true }, counts: pool.Counts{Brake: badKey, At: now},
 			want: refill.Status{State: refill.Paused, Reason: "paused in the configuration file", Failing: true},
 		},
 		"refused, and no other provider is asked": {
 			change: func(t *targets.Target) { t.ProvidersPolicy = targets.ProvidersOrdered },
-			counts: pool.Counts{Brake: bad_parameters, At: now},
+			counts: pool.Counts{Brake: badKey, At: now},
 			want: refill.Status{Want: 5, State: refill.Refused, Since: now, Until: now.Add(time.Minute), Failing: true,
 				Reason: "bad key; a spare provider gets orders only with `providers_policy: best`"},
 		},

@@ -168,7 +168,7 @@ func (s *drawnStory) start() {
 	manager = refill.New(r.pool, guests, log)
 	r.buyer.Turn = manager.Changed
 	price := func(captcha.Type) float64 { return 1 }
-	r.buyer.SetProviders([]purchase.Entry{{Provider: door{r}, Fingerprint: "k", Concurrency: 50, Price: price}})
+	r.buyer.SetProviders([]purchase.Listing{{Provider: door{r}, Fingerprint: "k", Concurrency: 50, Price: price}})
 	store, stopStore := s.claims(s.t, r)
 	r.close = stopStore
 	r.service = solve.New(solve.Config{

@@ -42,8 +42,9 @@ func TestErrorsSurviveTheClaimStore(t *testing.T) {
 		const retry = 61*time.Minute + 23*time.Second + 456*time.Millisecond
 		now := time.Now()
 		for name, c := range map[string]struct{ err, want error }{
-			"failed":  {&pool.FailedError{Reason: "a"}, &pool.FailedError{Reason: "a"}},
-			"refused": {&pool.FailedError{BadParameters: true, Reason: "b"}, &pool.FailedError{BadParameters: true, Reason: "b"}},
+			"failed": {&pool.FailedError{Reason: "a"}, &pool.FailedError{Reason: "a"}},
+			"refused": {&pool.FailedError{BadParameters: true, Reason: "b"},
+				&pool.FailedError{BadParameters: true, Reason: "b"}},
 			"wrapped": {fmt.Errorf("solving: %w", &pool.FailedError{BadParameters: true, Reason: "b"}),
 				&pool.FailedError{BadParameters: true, Reason: "b"}},
 			"outage": {&pool.FailedError{Obstacle: "brake", Reason: "c", Until: now.Add(retry)},

@@ -98,7 +98,7 @@ func (s *Service) leave(key captcha.ID, sh *share) {
 func (s *Service) follow(ctx context.Context, sh *share, r Request) outcome {
 	solve := "" // the solve that this caller waits for; "" = the store has not been asked yet
 	for {
-		changed, ended, asks := s.turn(sh, solve == "")
+		changed, ended, asks := s.state(sh, solve == "")
 		if solve != "" && ended.Solve == solve {
 			return readEnd(ended, r.Call.Margin)
 		}
@@ -132,8 +132,8 @@ func (s *Service) follow(ctx context.Context, sh *share, r Request) outcome {
 	}
 }
 
-// turn returns the state of a share, and whether the caller enters the claim now. A new caller always does.
-func (s *Service) turn(sh *share, isNew bool) (changed <-chan struct{}, ended claims.Claim, asks bool) {
+// state returns the state of a share, and whether the caller enters the claim now. A new caller always does.
+func (s *Service) state(sh *share, isNew bool) (changed <-chan struct{}, ended claims.Claim, asks bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

@@ -18,7 +18,7 @@ type Letter struct {
 	Code          string        `json:"code,omitempty"`           // error code, instead of a token
 	BadParameters bool          `json:"bad_parameters,omitempty"` // with Code: the provider rejects them
 	Reason        string        `json:"reason,omitempty"`         // why Redis did not store it, from redisdb.Reason
-	Arrived       time.Time     `json:"arrived"`                  // arrival of the order's first callback, by the wall clock
+	Arrived       time.Time     `json:"arrived"`                  // of the first callback of the order, by the wall clock
 	Until         time.Time     `json:"until"`                    // expiry of the token
 }
 

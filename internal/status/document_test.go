@@ -77,8 +77,8 @@ func busySources() Sources {
 	stock.stocks[signup.ID] = decided(pool.Stock{
 		Counts: pool.Counts{
 			NextExpiry: 33137 * time.Millisecond, Fresh: 1, At: day,
-			Brake: pool.Brake{Kind: string(pool.BadParameters), Reason: "<ERROR_GOOGLEKEY> & more", Since: day, Every: time.Minute,
-				Next: day.Add(time.Minute), Failures: 2},
+			Brake: pool.Brake{Kind: string(pool.BadParameters), Reason: "<ERROR_GOOGLEKEY> & more", Since: day,
+				Every: time.Minute, Next: day.Add(time.Minute), Failures: 2},
 			Failures: []pool.Failure{{At: day, Reason: "<ERROR_GOOGLEKEY> & more"},
 				{At: day.Add(-time.Minute), Reason: "ERROR_CAPTCHA_UNSOLVABLE"}},
 		},

@@ -126,7 +126,7 @@ func (m metrics) info(owner, of string) {
 // stock adds the series of the stock of a target, or of all guests.
 func (m metrics) stock(fresh, orders, bought, unknown int, f *pool.Counters) {
 	m.show("pool_tokens", "Fresh tokens.", float64(fresh))
-	const states = "Orders in flight by state: placed, bought, unknown (no answer, so perhaps bought)."
+	const states = "Orders in flight by state: placed (or being submitted), bought, unknown (no answer: perhaps bought)."
 	m.show("orders_in_flight", states, float64(bought-unknown), "state", "bought")
 	m.rare("orders_in_flight", states, int64(orders-bought), "state", "placed")
 	m.rare("orders_in_flight", states, int64(unknown), "state", "unknown")

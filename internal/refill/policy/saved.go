@@ -29,7 +29,7 @@ type savedState struct {
 	Last    float64 `json:"last"`
 	Credit  float64 `json:"credit"`
 	Fails   float64 `json:"fails"`
-	Permit  float64 `json:"slot"` // seconds between two permits
+	Permit  float64 `json:"permit"` // seconds between two permits
 	// History has pairs of varints from the newest entry to the oldest: the ticks since the former entry, and the
 	// number of requests.
 	History []byte `json:"history"`

@@ -251,7 +251,7 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 	w.Set(func(w *World) { w.sold++; n = w.sold })
 	placed("", nil)
 	end := &pool.End{
-		Outcome: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), Born: lead,
+		Outcome: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), BornAfter: lead,
 		Lifetime: cmp.Or(s.Lifetime, Life), Margin: s.Margin, Repeats: s.Image != nil,
 	}
 	early := ""

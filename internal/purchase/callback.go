@@ -133,8 +133,8 @@ func (b *Buyer) firstArrival(order string, at time.Time) time.Time {
 	return first.(time.Time) //nolint:forcetypeassert // only firstArrival stores values
 }
 
-// deliver ends the order of a callback, whose first one arrived at the given time. An error means that Redis
-// did not answer, and that it may be delivered again.
+// deliver ends the order of a callback. The argument arrived is when the first callback of the order arrived. An error
+// means that Redis did not answer; the callback may be delivered again.
 func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time) (outcome string, err error) {
 	ctx = context.WithoutCancel(ctx)
 	e, is, err := b.c.Pool.Find(ctx, l.Order)

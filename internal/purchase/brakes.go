@@ -202,9 +202,9 @@ type call struct {
 	err   error
 }
 
-// note brakes an account, or lifts its brake, after a call with its key. A failed submit that is busy or
-// refused is counted by the end of its order, and an accepted one proves the account when its task is
-// stored.
+// note brakes an account, or lifts its brake, after a call with its key. It leaves two kinds of submits to scripts of
+// the pool: end counts those that the service refused or had no capacity for, and bought proves the account after an
+// accepted one.
 func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	as, ago := &b.accounts, time.Since(c.asked)
 	var fault *provider.Error

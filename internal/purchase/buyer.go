@@ -51,7 +51,7 @@ const (
 	currency = 1e9
 )
 
-// GuestTarget is the target's name of orders without a target. No target of a file can have it.
+// GuestTarget stands for the target in orders for guests. No target of a file can have this name.
 const GuestTarget = "/solve"
 
 // Spec describes the order that a decision or a request wants.

@@ -213,8 +213,8 @@ func (b *Buyer) OpenDeadLetters() error {
 	return nil
 }
 
-// DeadLetters lists the dead letters without their tokens, oldest first. With an error, those that can be
-// read.
+// DeadLetters lists the dead letters without their tokens, oldest first. If some cannot be read, it returns the others
+// and an error.
 func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.kept.Show(time.Now()) }
 
 // DeadLetterCount returns the number of dead letters, with those that are not readable.

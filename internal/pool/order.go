@@ -167,10 +167,10 @@ return {'ok'}
 // end ends an order: everything that its end changes, in one step. A repetition finds it ended.
 //
 // Package purchase decides which end it is. The script corrects this where only the journal knows better. The ends:
-// solved, failed, lost (bought); bad_parameters (bought if a poll said so); refused, busy, fault, stopped (not bought). late
-// becomes stopped or lost. The reply also has discarded (the token came too late for its margin) and repeated (the
-// service sold the text before), which were bought. Only those that cost something count in the budgets: solved,
-// repeated, lost, and costly failed ones.
+// solved, failed, lost (bought); bad_parameters (bought if a poll said so); refused, busy, fault, stopped (not
+// bought). late becomes stopped or lost. The reply also has discarded (the token came too late for its margin) and
+// repeated (the service sold the text before), which were bought. Only those that cost something count in the budgets:
+// solved, repeated, lost, and costly failed ones.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:KEY
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,

@@ -98,7 +98,7 @@ func memoryRows(t testing.TB) (rows []row) {
 	testkit.Within(t, 20*time.Second, "the audit", func() bool {
 		return strings.Count(w.call(http.StatusOK, "GET", "/history/key/tests?limit=1000", ""), `"taken"`) == n
 	})
-	add("a hand-out among the newest", m.memory("handouts"))
+	add("an audit row among the newest", m.memory("handouts"))
 	return rows
 }
 

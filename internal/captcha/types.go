@@ -158,7 +158,7 @@ func Types() []Type { return typesOf(func(k Kind) bool { return k.Poolable }) }
 // SolvableTypes lists all types of CAPTCHA, the poolable types first.
 func SolvableTypes() []Type { return typesOf(func(Kind) bool { return true }) }
 
-// TypesWith lists the types that have a key.
+// TypesWith lists the types of CAPTCHA that have a field with this key.
 func TypesWith(key string) []Type {
 	return typesOf(func(k Kind) bool { return k.Has(key) })
 }

@@ -197,8 +197,9 @@ type Result struct {
 	Made     time.Time // of the submit, on Redis' clock
 }
 
-// Poll returns the token of a task. It calls terms unless the task has its token. From the second delivery on, the
-// source of the token is "replay". The error is a Cause, such as NotReady, or CauseOf maps it to a Cause.
+// Poll returns the token of a task. It calls terms only if the task has not got its token yet. From the second
+// delivery on, the source of the token is "replay". The error is a Cause, such as NotReady, or CauseOf maps it to a
+// Cause.
 func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task) (Terms, error)) (Result, error) {
 	record, task, err := t.read(ctx, number, caller)
 	if err != nil {

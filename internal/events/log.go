@@ -58,7 +58,8 @@ const (
 	lastWrite = time.Second
 )
 
-// allClears are the kinds of events that need an earlier event of their topic.
+// allClears are the kinds of events that say that a trouble is over. They are dropped without an earlier event of
+// their topic.
 var allClears = []Kind{BalanceOK, BudgetOK, TargetOK}
 
 // retries defines the pauses between two attempts to write an event.

@@ -173,7 +173,7 @@ func (f Figures) Orders() (n int64) {
 	return n
 }
 
-// Spent returns the sum of the known prices; unknown if all are.
+// Spent returns the sum of the known prices. It returns MoneyUnknown if the sum is 0 and a price is unknown.
 func (f Figures) Spent() Money {
 	if f["spent"] == 0 && f["unpriced"] > 0 {
 		return MoneyUnknown
@@ -277,8 +277,8 @@ func (t *Time) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// Money is an amount in billionths of the currency; below 0 = unknown. As text it is in the currency, "" = unknown;
-// in JSON null = unknown.
+// Money is an amount in billionths of the currency; an amount below 0 is unknown. Its text is in units of the
+// currency. An unknown amount is "" as text, and null in JSON.
 type Money int64
 
 // MoneyUnknown is an unknown amount.

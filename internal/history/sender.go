@@ -171,7 +171,8 @@ func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
 	return nil
 }
 
-// outcomes are the ends of orders. Others have no row: nothing was submitted.
+// outcomes maps the ends of orders to those of the history. Orders with other ends have no row, because they were not
+// submitted.
 var outcomes = map[pool.Outcome]Outcome{
 	pool.Solved: Solved, pool.Discarded: Discarded, pool.Failed: Failed, pool.Repeated: Failed, pool.Lost: Lost,
 	pool.Refused: Refused, pool.BadParameters: Refused, pool.Busy: Refused, pool.Fault: Refused,

@@ -106,9 +106,9 @@ func (s *Server) refuseKey(c *Context, secret string) error {
 		}
 		detail = "the configuration file has no such key: compare the key with server.keys in the file"
 	}
-	// A browser prompts for a password only if Basic comes first. A picture in a page must not open
-	// this prompt, so routes that change something do not offer Basic, but for the forms of the page. An
-	// open page with a removed key does not prompt at each renewal.
+	// A browser prompts for a password only if Basic comes first. A picture in a page must not open this prompt, so
+	// routes that change something do not offer Basic, but for the forms of the page. The renewals of an open page
+	// (HX-Request) do not offer Basic either, or a removed key would cause a prompt at each.
 	h := c.Response().Header()
 	if (!c.route.changes() || c.route.path == "/status/act") && c.Request().Header.Get("HX-Request") == "" {
 		h.Add(echo.HeaderWWWAuthenticate, `Basic realm="poold", charset="UTF-8"`)

@@ -144,7 +144,8 @@ func (c *Conn) leave() {
 	c.port.strangers.Remove(c.place) // a no-op the second time
 }
 
-// SetReadDeadline sets the deadline of reads. Before a right key it is at most 10 s ahead.
+// SetReadDeadline sets the deadline of reads. Until a request had a right key, it is at most 10 s ahead
+// (strangerIdle).
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if latest := time.Now().Add(strangerIdle); !c.known.Load() && t.After(latest) {
 		t = latest

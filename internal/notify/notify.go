@@ -40,7 +40,7 @@ import (
 const (
 	// postLimit limits a request.
 	postLimit = 10 * time.Second
-	// leaseLife exceeds the time between two claims, of which a request is the longest part.
+	// leaseLife exceeds the time between two claims, which is at most about the time of a request (postLimit).
 	leaseLife = 15 * time.Second
 	// every is the time between two looks at the list.
 	every = 2 * time.Second
@@ -56,8 +56,8 @@ var retries = backoff.Doubling{First: time.Second, Most: time.Minute}
 // transport makes the requests. Unlike a Client it follows no redirect, and its errors do not have the URL.
 var transport = &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 
-// claim takes or extends the lease, and moves the cursor. The first cursor is 10 s ago, so that it is before the event
-// RedisLost.
+// claim takes or extends the lease, and moves the cursor. Without a cursor it begins 10 s ago, so that the event
+// RedisLost is posted.
 //
 //	KEYS   the lease, the cursor
 //	ARGV   the replica; the life of the lease in ms; the id of the last event, or 0

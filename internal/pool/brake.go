@@ -12,8 +12,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// brakeAccount sets the brake of an account. A brake is not set by a call that was sent before another call
-// proved the account (up), and does not replace a stricter one: account, or for busy any other.
+// brakeAccount sets the brake of an account. It does nothing if the failed call was sent before a call that proved the
+// account (up). A brake of kind account is replaced only by its own kind. A brake of kind busy replaces none of kind
+// outage, polls or hangs.
 var brakeAccount = newScript("brake_account", `
 -- KEYS 1 brake:KEY
 -- ARGV 1 kind 2 reason 3 every_ms 4 ms since the failed call was sent
@@ -132,8 +133,8 @@ const (
 	BrakeHangs   = "hangs"   // orders bring no token: only a token ends it
 )
 
-// Brake sets the brake of an account's key: one order is placed each `every`. The failed call was sent
-// `ago` ago. False: another call has proved the account since.
+// Brake sets the brake of an account's key: one order is placed each `every`. The failed call was sent `ago` ago.
+// False: a call that was sent later has proved the account.
 func (p *Pool) Brake(ctx context.Context, key, kind, reason string, every, ago time.Duration) (bool, error) {
 	v, err := p.call(ctx, brakeAccount, []string{p.key("brake", key)}, kind, cut(reason), every.Milliseconds(),
 		ago.Milliseconds())

@@ -270,8 +270,8 @@ func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte) (ve
 	return saved.Val(), err
 }
 
-// Retry lets the next order be placed at once in spite of a brake: of an identity (account is ""), or of an account's
-// key.
+// Retry lets the next order be placed at once in spite of a brake. The brake is that of an identity (then account is
+// "") or of an account's key.
 func (p *Pool) Retry(ctx context.Context, brake, account string) error {
 	_, err := p.call(ctx, retry, []string{p.key("brake", brake), p.key("obstacles")}, account)
 	return err

@@ -8,9 +8,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// A guest is an identity without a target: POST /solve and compatible tasks buy for it, one order for each
-// ticket. Its stock has its own name, so that nothing changes hands when a target with the identity comes or
-// goes. All guests share their counters, because each picture is another guest.
+// A guest is an identity without a target: POST /solve and compatible tasks buy for it, one order for each ticket. Its
+// stock has its own name, so that nothing changes hands when a target with the identity comes or goes. All guests
+// share their counters, because each picture is a guest of its own.
 
 const guestMark = "guest-"
 

@@ -27,8 +27,8 @@ const (
 	Ended      State = "ended"
 )
 
-// place stores a new order, if brakes, depth, budgets and permits allow it. An identity that something
-// else than its own state refused gets a turn in wants.
+// place stores a new order, if brakes, depth, budgets and permits allow it. If a permit, the brake of the account or a
+// shared budget refuses it, the identity gets a place in the queue wants.
 var place = newScript("place", `
 -- KEYS 1 order:ORDER 2 deadlines 3 owned:REPLICA 4 permits:ACCOUNT 5 inflight:ID 6 tokens:ID 7 tickets:ID
 --      8 brake:KEY 9 brake:ID 10 wants:ACCOUNT 11 due 12 obstacles, then spend:SCOPE for each budget
@@ -166,11 +166,11 @@ return {'ok'}
 
 // end ends an order: everything that its end changes, in one step. A repetition finds it ended.
 //
-// Package purchase decides which end it is; the script corrects what only the journal knows, and all replicas agree on.
-// The ends: solved, failed, lost (bought); bad_parameters (bought if a poll said so); refused, busy, fault, stopped
-// (not bought). late becomes stopped or lost. The reply also has discarded (the token came too late for its
-// margin) and repeated (the service sold the text before), which were bought. Only those that cost
-// something count in the budgets: solved, repeated, lost, and costly failed ones.
+// Package purchase decides which end it is. The script corrects this where only the journal knows better. The ends:
+// solved, failed, lost (bought); bad_parameters (bought if a poll said so); refused, busy, fault, stopped (not
+// bought). late becomes stopped or lost. The reply also has discarded (the token came too late for its margin) and
+// repeated (the service sold the text before), which were bought. Only those that cost something count in the budgets:
+// solved, repeated, lost, and costly failed ones.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:KEY
 --      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,

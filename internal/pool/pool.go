@@ -33,7 +33,7 @@ type Config struct {
 	// Beat is the pause between two beats; 0 = 1 s. A replica that misses five is dead: its tickets are
 	// dropped and its orders have a new owner.
 	Beat time.Duration
-	// Away returns an error while Redis is known to be away, without asking it; nil = it is never known.
+	// Away returns an error while Redis is known to be away. It does not ask Redis. nil = this is never known.
 	Away func() error
 	// Money adds the currency of the prices to an amount; nil = there is none.
 	Money func(amount string) string
@@ -45,7 +45,7 @@ type Config struct {
 	Changed func(captcha.ID)
 }
 
-// Pool is the part of poold in Redis. It is safe for concurrent use.
+// Pool reads and changes what the replicas share in Redis. It is safe for concurrent use.
 type Pool struct {
 	Replica string
 

@@ -130,8 +130,9 @@ local function assign(id, own, need)
   return own and first(need), served
 end
 
--- expire removes the tokens that die before the moment, and returns the next one. A task whose token
--- expired unread ends, because its ticket must not buy again; not so if another token is there for it.
+-- expire removes the tokens that die before the moment, and returns the next one. A client's task whose token expired
+-- before it was read ends with an error, because its ticket must not buy again. It goes on if another ready token is
+-- its turn.
 local function expire(id, moment)
   local list, n = '@tokens:' .. id, 0
   local first = redis.call('LINDEX', list, 0)
@@ -219,7 +220,7 @@ local function turn(obstacle)
   return first[1]
 end
 
--- prove ends the brake of an account's key: a call that was sent at the moment worked.
+-- prove ends the brake of an account's key, because a call that was sent at the given moment worked.
 local function prove(brake, account, moment)
   redis.call('DEL', brake)
   redis.call('HSET', brake, 'up', moment)
@@ -227,8 +228,8 @@ local function prove(brake, account, moment)
   redis.call('ZADD', '@obstacles', now, account)
 end
 
--- tally adds to the exponentially weighted sums of an account and a type. A sum falls to 1/e in an hour. The sums of
--- a kind of outcomes (order or report) also fall to 1/e with 40 outcomes of the kind.
+-- tally adds to the exponentially weighted sums of an account and a type. A sum falls to 1/e in an hour. A sum of
+-- orders also falls to 1/e with 40 orders, and a sum of reports with 40 reports.
 local function tally(account, captcha_type, kind, adds)
   local key = '@outcomes:' .. account .. ':' .. captcha_type
   local fade = math.exp(math.min(0, (redis.call('HGET', key, 'at') or now) - now) / 3600000)

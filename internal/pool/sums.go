@@ -21,7 +21,7 @@ import (
 //	at                              not a sum: the time of the last outcome
 type Sums map[string]float64
 
-// Sums reads the sums of providers, by type and provider, as of now. Those without an outcome are empty.
+// Sums reads the sums of providers, by type and provider, as of now. A provider without outcomes has empty Sums.
 func (p *Pool) Sums(ctx context.Context, providers []string) (all map[captcha.Type]map[string]Sums, err error) {
 	var clock *redis.TimeCmd
 	hashes := map[captcha.Type][]*redis.MapStringStringCmd{}

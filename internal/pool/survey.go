@@ -67,8 +67,8 @@ func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	return list, nil
 }
 
-// looks adds looks at identities to a pipeline, whose end has their counts. The first one has the text of the script,
-// which Redis may have lost.
+// looks adds a look at each identity to a pipeline. After the pipeline has run, countsOf reads the counts from the
+// results. The first look sends the whole script, because Redis may have lost it.
 func (p *Pool) looks(ctx context.Context, pipe redis.Pipeliner, queries []Query) (looks []*redis.Cmd) {
 	run := p.compiled[decide].Eval
 	for _, q := range queries {

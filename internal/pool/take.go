@@ -114,10 +114,10 @@ soon(id)
 return {done, now}
 `)
 
-// cancel ends a call whose caller is gone, whose wait is over, or whose answer never left. The ticket
-// goes, a token returns to the stock, and a take of this call that is still on its way gets nothing. A
-// call with a key keeps its token, because its caller, or another one, may repeat it; for the same reason a
-// take that is still on its way may then get one.
+// cancel ends a call whose caller is gone, whose wait is over, or whose answer never left. It removes the ticket and
+// returns the token to the stock. A take of this call that Redis runs later gets nothing. A call with an
+// Idempotency-Key is different, because its caller may repeat it: it keeps its token, and a take that Redis runs later
+// may get one.
 var cancel = newScript("cancel", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 outbox:handouts 6 due
 -- ARGV 1 id 2 ticket 3 margin_ms 4 ms of the mark 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
@@ -131,7 +131,7 @@ if redis.call('ZREM', KEYS[2], ticket) == 1 then -- needs no memory
   wake(id)
 end
 if keyed == '1' then
-  -- The mark of a request with the key that waits at another replica stays.
+  -- If a request with the same key waits at another replica, its mark stays.
   local waits_at = string.match(done or '', '^waiting|[^|]*|(.*)$')
   if waits_at == string.match(ticket, '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
   return {0}

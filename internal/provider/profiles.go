@@ -9,7 +9,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// profile is the service of a provider; "" = another one. It gives error codes their meaning.
+// profile names the service of a provider, which gives error codes their meaning; "" = a service that poold does not
+// know.
 type profile string
 
 // The services that differ from others.

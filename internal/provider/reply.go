@@ -128,7 +128,8 @@ func amountAnswer(raw json.RawMessage) (answer, error) {
 	return answer{number: n}, nil
 }
 
-// noNumber is the answer to threadsinfo if a proper reply has no number, which must not count toward an outage.
+// noNumber is the answer to threadsinfo if a proper reply has no number. It is no error, because an error would count
+// toward an outage of the service.
 var noNumber = answer{number: -1}
 
 // refused returns the answer to a call that the service refused. A repeated report counts as a success.

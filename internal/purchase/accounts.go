@@ -143,8 +143,8 @@ func (b *Buyer) SetProviders(listings []Listing) {
 	b.missed.Clear()
 }
 
-// of returns the account at which the task of an order is asked for, and the account with the key that
-// submitted it, if that is known and another one. nil = none.
+// of returns the account that polls the task of an order. If another key submitted the order and is still known,
+// former is the account with that key. nil = none.
 func (as *accounts) of(f *facts) (present, former *account) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -194,7 +194,8 @@ func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return 0, 0
 }
 
-// terms returns the terms of an account for a new order, its brake, and whether its callbacks do not arrive.
+// terms returns the terms of an account for a new order, and the brake of its key. silent means that the last
+// callbacks did not come, so its tasks are polled from the start.
 func (as *accounts) terms(a *account) (l Listing, brake pool.Brake, silent bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()

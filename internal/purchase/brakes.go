@@ -20,9 +20,9 @@ const (
 	// accountEvery is the shortest time between two probes of an account with a fault, and outageEvery between
 	// two probes of a service without proper answers.
 	accountEvery, outageEvery = time.Minute, 10 * time.Second
-	// outageAfter is the number of calls in a row without a proper answer after which there is an outage, and outageFor
-	// the time after which two are enough: a service that answers 503 to all submits gets few. They concern at least
-	// two orders: the odd answers of one task are that task's fault.
+	// An outage begins after outageAfter calls in a row without a proper answer. After outageFor two calls are enough,
+	// because a service that answers 503 to all submits gets few. The calls concern at least two orders: the odd
+	// answers of one task are that task's fault.
 	outageAfter, outageFor = 5, 10 * time.Second
 	// An account hangs if no order brings a token in hangsAfter times the usual lead time, which is at least leastLead, or
 	// in 3/4 of its timeout: its service takes orders, and nobody solves them. The longest lead time would not do: orders
@@ -202,9 +202,9 @@ type call struct {
 	err   error
 }
 
-// note brakes an account, or lifts its brake, after a call with its key. A failed submit that is busy or
-// refused is counted by the end of its order, and an accepted one proves the account when its task is
-// stored.
+// note brakes an account, or lifts its brake, after a call with its key. It leaves two kinds of submits to scripts of
+// the pool: end counts those that the service refused or had no capacity for, and bought proves the account after an
+// accepted one.
 func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	as, ago := &b.accounts, time.Since(c.asked)
 	var fault *provider.Error

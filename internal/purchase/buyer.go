@@ -51,7 +51,7 @@ const (
 	currency = 1e9
 )
 
-// GuestTarget is the target's name of orders without a target. No target of a file can have it.
+// GuestTarget stands for the target in orders for guests. No target of a file can have this name.
 const GuestTarget = "/solve"
 
 // Spec describes the order that a decision or a request wants.
@@ -93,8 +93,9 @@ type Config struct {
 	// is cancelled earlier has an unknown outcome.
 	CallTime time.Duration
 	Pool     *pool.Pool
-	// ProviderChanged is called when a provider goes down, perhaps so that none takes orders, or up: then the state has
-	// since when it was down. It must not block; nil = no observer.
+	// ProviderChanged is called when a provider goes down or up. The argument none says that now no provider takes
+	// orders. The state of a provider that is up again has the time since which it was down. The function must not
+	// block; nil = no observer.
 	ProviderChanged func(name string, down bool, state provider.State, none bool)
 	// BalanceRead is called with each balance that was read. It must not block; nil = no observer.
 	BalanceRead func(provider string, balance float64)
@@ -107,8 +108,8 @@ type Config struct {
 
 // Buyer buys for all identities of a replica. It is safe for concurrent use.
 type Buyer struct {
-	// Turn is called with the identity whose turn at an account has come, after an order has ended. It
-	// must not block, and is set before the first order; nil = no call.
+	// Turn is called after the end of an order, with the identity that may place the next one at the account. It must
+	// not block, and is set before the first order; nil = no call.
 	Turn func(captcha.ID)
 	// Chooser chooses the providers of orders whose policy is not ordered, and compares the providers.
 	Chooser *choice.Chooser
@@ -354,8 +355,8 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, work func(conte
 	}
 }
 
-// handleBeat ends late orders after a beat, and resumes and stops others after each second one: a replica that is dead
-// for 5 s has an heir 2 s later.
+// handleBeat ends late orders after each beat. After every second beat it also resumes and stops others, so the orders
+// of a dead replica continue at most 2 s after their adoption.
 func (b *Buyer) handleBeat(ctx context.Context, late []string) {
 	if b.beats++; b.beats%2 == 0 {
 		b.compare(ctx)
@@ -398,7 +399,8 @@ func (b *Buyer) compare(ctx context.Context) {
 	}
 }
 
-// resume goes on with an order that this replica owns, as the table of ends says.
+// resume goes on with an order that this replica owns. It polls a bought order; the table of ends says what happens to
+// the others.
 func (b *Buyer) resume(ctx context.Context, name string) {
 	e, is, err := b.c.Pool.Find(ctx, name)
 	if err != nil || !is || e.Owner != b.c.Pool.Replica {

@@ -133,8 +133,8 @@ func (b *Buyer) firstArrival(order string, at time.Time) time.Time {
 	return first.(time.Time) //nolint:forcetypeassert // only firstArrival stores values
 }
 
-// deliver ends the order of a callback, whose first one arrived at the given time. An error means that Redis
-// did not answer, and that it may be delivered again.
+// deliver ends the order of a callback. The argument arrived is when the first callback of the order arrived. An error
+// means that Redis did not answer; the callback may be delivered again.
 func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time) (outcome string, err error) {
 	ctx = context.WithoutCancel(ctx)
 	e, is, err := b.c.Pool.Find(ctx, l.Order)
@@ -213,8 +213,8 @@ func (b *Buyer) OpenDeadLetters() error {
 	return nil
 }
 
-// DeadLetters lists the dead letters without their tokens, oldest first. With an error, those that can be
-// read.
+// DeadLetters lists the dead letters without their tokens, oldest first. If some cannot be read, it returns the others
+// and an error.
 func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.kept.Show(time.Now()) }
 
 // DeadLetterCount returns the number of dead letters, with those that are not readable.

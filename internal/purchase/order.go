@@ -335,8 +335,9 @@ func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) 
 	return outcome
 }
 
-// submit submits an order and stores its task. News mean that it was not bought, or that its outcome
-// is unknown. Without news and without a task, another replica has the order.
+// submit submits an order and stores its task. News mean that the order was not bought, or that its outcome is
+// unknown. Without news and without a task, this replica leaves the order alone: another replica has it, its task
+// could not be stored, or it has ended.
 func (b *Buyer) submit(ctx context.Context, o *order) news {
 	f, nonce := &o.facts, rand.Text()
 	for begun := false; !begun; {

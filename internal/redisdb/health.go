@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// probeEvery is the interval between two probes. A change of Redis' health is noticed within it and CallTimeout.
+// probeEvery is the interval between two probes. A change of Redis' health is noticed within probeEvery + CallTimeout.
 const probeEvery = 500 * time.Millisecond
 
 // writes fails where a script of package pool would fail: on a replica, without free memory, with too few

@@ -14,9 +14,9 @@ import (
 const (
 	// saveEvery is how often a learned state is saved while it changes.
 	saveEvery = 10 * time.Second
-	// current is how long after a decision a replica has followed the demand well enough: it knows all requests, and
-	// when they came to within a few seconds. Reading a saved state costs more: the policy drops the events that it
-	// has noted but not learned yet.
+	// current is how long after its last decision a replica still trusts its own memory of the demand, in which all
+	// requests have a time that is right to within a few seconds. To read a saved state would cost more: the policy
+	// would drop the events that it has noted but not learned yet.
 	current = saveEvery
 	// stopLimit limits the saves at a stop.
 	stopLimit = 3 * time.Second

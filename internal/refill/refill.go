@@ -32,15 +32,15 @@ const (
 	askEvery, awayEvery = 500 * time.Millisecond, 2 * time.Second
 	// mostDue is the number of identities that one question returns.
 	mostDue = 100
-	// addEvery is how often a replica makes its targets due that have no time: Redis has lost its data, or a
-	// replica with another file has removed them.
+	// addEvery is how often a replica makes its targets due for which Redis has no time of a decision. Redis may have
+	// lost its data, or a replica with another file has removed them.
 	addEvery = 30 * time.Second
 	// guestsEvery is how often a replica decides about its guests, because no other replica can.
 	guestsEvery = 2 * time.Second
 	// leastLook and mostLook limit the time between two decisions about a target without a change.
 	leastLook, mostLook = time.Second, 30 * time.Second
-	// leadsToWait is the number of known lead times from which on an order is not polled before the shortest one, and a
-	// provider may hang.
+	// leadsToWait is the least number of known lead times that are trusted: the first poll then waits for the shortest
+	// one, and a provider without tokens may count as hanging.
 	leadsToWait = 8
 	// mostDecisions and mostOrders limit the goroutines of a replica.
 	mostDecisions, mostOrders = 64, 8192
@@ -55,7 +55,7 @@ type Buyer interface {
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 }
 
-// Manager decides for the targets of a file. It is safe for concurrent use.
+// Manager decides what to buy for the targets of the configuration file. It is safe for concurrent use.
 type Manager struct {
 	// Refused is called when the state of a target changes: whether it is Refused now, and the reason. It must not block,
 	// and is set before Run.
@@ -419,7 +419,8 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	return d.m.pool.Decided(ctx, d.id, next, note)
 }
 
-// nextDue returns when the next decision is due if that differs from what the script has set for asked tokens; else -1.
+// nextDue returns when the next decision is due. It returns -1 if the time suits that the script decide has set, which
+// expects asked tokens.
 func (d *decision) nextDue(wants *policy.Decision, asked int, c *pool.Counts, err error) time.Duration {
 	next := wants.Next
 	var refused *pool.NotPlacedError

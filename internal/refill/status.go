@@ -42,7 +42,7 @@ type Status struct {
 	Lead   time.Duration `json:"lead"`           // lead time with which the policy plans
 	Until  time.Time     `json:"until,omitzero"` // when the next order is tried, or the pause ends
 	At     time.Time     `json:"at"`             // of the decision, on Redis' clock
-	// Queued is since when the target has waited for a permit without getting all that it wants.
+	// Queued is when the target began to wait for a permit; zero = it does not wait for one.
 	Queued time.Time `json:"queued,omitzero"`
 
 	// The figures of an adaptive target; see policy.Decision.

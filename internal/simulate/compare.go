@@ -15,7 +15,7 @@ var compareDepths = []int{1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 1
 // compareMissCosts are the values of miss_cost of a comparison, besides the target's own value.
 var compareMissCosts = []float64{1, 3, 10}
 
-// notWorth: a comparison stops if the last two depths together saved at most one miss in this number of requests.
+// notWorth ends a comparison: the last two depths together saved at most one miss in this number of requests.
 const notWorth = 1000
 
 // perPrice is the number of solves to which a price refers.

@@ -17,8 +17,8 @@ import (
 const (
 	// enterEvery is the longest interval between two calls of Claims.Enter for a claim.
 	enterEvery = time.Second
-	// claimsAway is how long callers keep waiting while the claim store does not answer. New ones get the
-	// error at once.
+	// claimsAway is how long callers keep waiting while the claim store does not answer. Callers that come meanwhile
+	// get the error at once.
 	claimsAway = 10 * time.Second
 	// holdEvery is the interval between two renewals of a claim's lease.
 	holdEvery = claims.Lease * 3 / 10
@@ -247,7 +247,8 @@ func (s *Service) keepHolding(ctx context.Context, key captcha.ID, fence int64, 
 	}
 }
 
-// callFor returns the request with the call that all holders of a claim share.
+// callFor returns the request with the call of a claim: all replicas that hold the claim one after the other use this
+// call, so they get the same token.
 func callFor(claim claims.Claim, r Request) Request {
 	call := *r.Call
 	call.Name, call.Fingerprint, call.Nonce = hash("claim", claim.Solve), "claim", strconv.FormatInt(claim.Fence, 10)

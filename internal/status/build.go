@@ -140,9 +140,9 @@ func (c *Collector) Stopping() {
 	c.Changed()
 }
 
-// Build returns a document of the current Set that is at most a second old. If the build takes long, a document may be
-// four times as old as its build took, but at most 5 s. Other callers may wait for it, too, so it is completed if this
-// caller hangs up.
+// Build returns a document of the current Set that is at most a second old. If builds take long, it may be older: four
+// times as old as the time of its build, but at most 5 s. Other callers may wait for it, too, so it is completed if
+// this caller hangs up.
 func (c *Collector) Build(ctx context.Context) *Document {
 	ctx, changes := context.WithoutCancel(ctx), c.changes.Load()
 	isFresh := func(d *Document) bool {
@@ -293,7 +293,8 @@ func (c *Collector) survey(ctx context.Context, set *targets.Set) ([]pool.Stock,
 	return stocks, err
 }
 
-// sharedBudgets lists the budgets of several identities, apart from those in solves of all orders and of guests.
+// sharedBudgets lists the budgets that several identities share. It leaves out two: the limits on the number of solves
+// in the overall budget, and the budget of the guests.
 func sharedBudgets(set *targets.Set) (list []pool.Budget) {
 	if set.Budget.Money != (targets.Money{}) {
 		list = append(list, refill.Limits(pool.ScopeOverall, targets.Budget{Money: set.Budget.Money}))

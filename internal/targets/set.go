@@ -129,9 +129,9 @@ type Key struct {
 	Scopes []Scope `yaml:"scopes" nonempty:"true" oneof:"token solve status admin"`
 	// Names or globs of the targets that this key may use. Without it: all.
 	Targets []string `yaml:"targets" nonempty:"true"`
-	// Most requests for each replica. Without it: no limit.
+	// Most requests that each replica serves this caller. Without it: no limit.
 	Rate Rate `yaml:"rate"`
-	// Limits the cost of the tokens that it takes: money_per_day, money_per_month.
+	// Limits the cost of the tokens that the caller takes: money_per_day, money_per_month.
 	Budget Money `yaml:"budget"`
 }
 
@@ -271,7 +271,7 @@ type Money struct {
 
 // Owner is one entry of the section owners.
 type Owner struct {
-	// As of a target. Required.
+	// The same limits as in a target. Required.
 	Budget Budget `yaml:"budget"`
 }
 

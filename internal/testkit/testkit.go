@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// WithoutRace skips a test under the race detector, because the detector would make the test
-// several times slower. WithoutRace is for tests that check results, such as the money spent while
-// processes are killed. Other tests must run the same code under the race detector. `go test ./...`
-// runs the skipped tests.
+// WithoutRace skips a test under the race detector, because the detector would make the test several times slower.
+// WithoutRace is for tests that check results, such as the money spent while processes are killed. Other tests must
+// run the same code under the race detector. A file with only such tests has the build tag !race instead of the calls.
+// `go test ./...` runs the skipped tests.
 //
 // WithoutRace must be called in the test function itself, where scripts/test searches for it. Elsewhere it
 // fails the test.

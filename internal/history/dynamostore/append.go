@@ -103,7 +103,8 @@ func (s *Store) transaction(list []entry) (in *dynamodb.TransactWriteItemsInput,
 }
 
 // putCopies puts the copies of ended orders by site and by task, and the orders in flight, and removes those that have
-// ended. BatchWriteItem would cost the same units; it knows no conditions, and leaves writes to repeat.
+// ended. BatchWriteItem would cost the same units, but has no conditions, and its caller must repeat writes that it
+// left out.
 func (s *Store) putCopies(ctx context.Context, list []entry, active map[string]item) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(mostConcurrent)

@@ -97,7 +97,7 @@ func (s *Store) Days(ctx context.Context, day time.Time) (sums []history.Sum, er
 	return sums, s.downError(ctx, "reading the figures of a day", err)
 }
 
-// figures are those whose attributes have another name.
+// figures maps attributes of the table to the figures of history.Figures, if the two names differ.
 var figures = map[string]string{"successful": "solved", "total_elapsed": "elapsed_ms"}
 
 // query passes the items to the function see, the greatest sort key first, until it returns false. A call of DynamoDB

@@ -23,8 +23,8 @@ type Store struct {
 
 var _ history.Sink = (*Store)(nil)
 
-// New returns the store of a database. Without an audit keepAudit is 0; then hand-outs of an earlier one are kept like
-// orders. Store.Run calls postgres.DB.Run, so the caller must not call postgres.DB.Run.
+// New returns the store of a database. keepAudit is 0 if the file has no audit: then rows of a former audit are kept
+// as long as orders. Store.Run calls postgres.DB.Run, so the caller must not call postgres.DB.Run.
 func New(db *postgres.DB, keep, keepAudit time.Duration) *Store {
 	return &Store{db, keep, cmp.Or(keepAudit, keep)}
 }

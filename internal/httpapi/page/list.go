@@ -35,7 +35,7 @@ func (r Row) Coming() int { return r.Fresh + r.InFlight }
 // Lasting returns the number of tokens that outlive the lead time of an order.
 func (r Row) Lasting() int { return max(0, r.Fresh-r.Ageing) }
 
-// Missing returns the number of tokens that are bought if the target buys.
+// Missing returns by how many tokens the ready and the ordered ones fall short of the depth.
 func (r Row) Missing() int { return max(0, r.Depth-r.Coming()) }
 
 // HandedOut returns the number of tokens that callers received.
@@ -133,7 +133,7 @@ func (v *View) List() (l List) {
 	return l
 }
 
-// compare orders two rows that are sorted by their problems already.
+// compare compares two rows by the column that the viewer chose. Equal rows keep the order of Rows: problems first.
 func (v *View) compare(a, b Row) int {
 	switch v.Query.Get("sort") {
 	case "name":
@@ -165,7 +165,7 @@ func (v *View) Minutes(r Row) Chart { return draw(v.AsOf, 60, time.Minute, r.Hou
 // Hours draws the requests of the opened target's last day.
 func (v *View) Hours() Chart { return draw(v.AsOf, 24, time.Hour, v.Detail.LastDay.Hours) }
 
-// draw draws the periods among the last n ones.
+// draw returns the chart of the last n periods. Periods before them are left out.
 func draw(asOf string, n int, step time.Duration, periods []status.TargetPeriod) Chart {
 	now, _ := time.Parse(time.RFC3339, asOf)
 	all, hits := make([]int64, n), make([]int64, n)

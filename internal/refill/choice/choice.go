@@ -130,7 +130,7 @@ func best(prices []float64, sums []pool.Sums, dice float64) (index int, how stri
 	return least, Best
 }
 
-// comparable returns the prices, or equal ones if one is below the least that can be compared.
+// comparable returns the prices. If one of them is below `least`, and so cannot be compared, it returns equal prices.
 func comparable(prices []float64, least float64) []float64 {
 	if slices.Min(prices) < least {
 		return slices.Repeat([]float64{1}, len(prices))

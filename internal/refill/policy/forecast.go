@@ -2,8 +2,8 @@ package policy
 
 import "math"
 
-// forecast is the distribution of the number of requests in a period: element n is the probability of at least n.
-// Beyond its end the probability is negligible.
+// forecast is the distribution of the number of requests in a period: element n is the probability of at least n. For
+// an n beyond the last element the probability is negligible.
 type forecast []float64
 
 const (

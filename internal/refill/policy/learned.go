@@ -150,7 +150,7 @@ func (l *Learned) Ordered(p Params, wanted, placed int, at time.Time) {
 
 func unix(at time.Time) float64 { return float64(at.UnixNano()) / float64(time.Second) }
 
-// inSeconds converts seconds to a duration. A number that is too large becomes Never.
+// inSeconds converts seconds to a duration. A number that no duration can hold becomes Never.
 func inSeconds(s float64) time.Duration {
 	if s >= math.MaxInt64/float64(time.Second) {
 		return Never

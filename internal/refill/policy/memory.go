@@ -85,9 +85,9 @@ func (m *memory) similar(now float64) []moment {
 	return some
 }
 
-// followed adds up the weights of the moments by the number n of requests that came from `from` to `until` seconds
-// after a moment: counts[n] is the weight of those with n requests, and sum of all. Moments less than `until` seconds
-// ago do not count.
+// followed counts, for each moment, the requests that came between `from` and `until` seconds after it. counts[n] is
+// the weight of all moments with n requests, and sum the weight of all moments. Moments less than `until` seconds ago
+// do not count.
 func (m *memory) followed(list []moment, now, from, until float64) (counts []float64, sum float64) {
 	counts = make([]float64, 0, 64)
 	before, after := 0, 0

@@ -39,8 +39,8 @@ func (o *outlook) within(x float64) forecast {
 	return o.rate(x).mix(o.memory.followed(o.alike, o.now, 0, x))
 }
 
-// company returns how much more rarely than by chance the last request is followed by another one within a lead time;
-// 1 if it is hardly rarer. It distinguishes lone requests on a timer from random demand.
+// company tells lone requests on a timer from random demand. It is below 1 if a request like the last one is followed
+// by another within a lead time much more rarely than by chance, in proportion; else 1.
 func (l *Learned) company(p *Params) float64 {
 	m, lead := &l.memory, l.lead(p, 0.5)
 	counts, sum := m.followed(m.similar(m.last), m.last, 0, lead)

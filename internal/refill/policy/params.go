@@ -74,7 +74,8 @@ var calibrated = struct {
 	cheaper float64    // one more token is worth more than computed: without it there are fewer hits for the same cost
 	alone   float64    // another request soon is rare if it comes less often than by chance, by this factor
 
-	// weights, in orders, of the mean wait for a permit: of an order that waited or did not
+	// The mean wait for a permit is a moving average over about permitWaits orders that waited. Orders that did not
+	// wait lower it more slowly: permitFree instead of permitWaits.
 	permitWaits, permitFree float64
 
 	missEarns   float64 // share of miss_cost that a miss adds to the credit; a hit adds all of it

@@ -126,7 +126,8 @@ func (f *File) Reload(ctx context.Context, by string) error {
 		}
 		return err
 	}
-	// A key that the file no longer has ends at once: the other changes may wait for a server that hangs.
+	// The keys of callers change first, so that a removed key ends at once. The other changes may wait for a server
+	// that hangs.
 	keysFirst := *old
 	keysFirst.Server.Keys = set.Server.Keys
 	f.publish(&keysFirst, f.Status())

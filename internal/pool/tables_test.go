@@ -74,23 +74,37 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// difference returns the lines of each text that the other one lacks at their place.
+// difference returns the steps of two tables that are not the same. Of each it has the lines that only one table has;
+// if there are none, their order differs.
 func difference(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	var b strings.Builder
-	for i := range max(len(w), len(g)) {
-		var left, right string
-		if i < len(w) {
-			left = w[i]
-		}
-		if i < len(g) {
-			right = g[i]
-		}
-		if left != right {
-			fmt.Fprintf(&b, "line %d: want %s\n         got  %s\n", i+1, left, right)
+	var names []string
+	tables := [2]map[string][]string{{}, {}}
+	for i, text := range []string{want, got} {
+		for step := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+			lines := strings.Split(step, "\n")
+			names = append(names, lines[0])
+			tables[i][lines[0]] = lines
 		}
 	}
+	var b strings.Builder
+	for i, name := range names {
+		w, g := tables[0][name], tables[1][name]
+		if slices.Contains(names[:i], name) || slices.Equal(w, g) {
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n%s%s", name, without("want", w, g), without("got ", g, w))
+	}
 	return b.String()
+}
+
+// without returns the lines of a step that another one lacks, each after a mark.
+func without(mark string, lines, other []string) (text string) {
+	for _, line := range lines {
+		if !slices.Contains(other, line) {
+			text += mark + " " + line + "\n"
+		}
+	}
+	return text
 }
 
 // play runs a row in a bubble whose clock does not move.

@@ -28,45 +28,69 @@ type fault = provider.Error
 
 var update = flag.Bool("update", false, "write testdata/ends.txt")
 
-// A solution in the answer to the submit ends the order at once, and the expiry that a service states shortens the life
-// of its token. Tokens that have always expired stop the orders, as failures do.
-func TestSolutionsAtOnceAndExpiries(t *testing.T) {
-	for name, c := range map[string]struct {
-		expires time.Duration // after the submit; 0 = not stated
-		value   string
-		life    time.Duration
+// A replica dies at each step of an order. Another one goes on within 10 s as the table of ends says, and
+// buys nothing again.
+func TestADeadReplicasOrders(t *testing.T) {
+	for _, c := range []struct {
+		at                       string
+		kinds                    string // after 10 s
+		later                    string // at the end
+		submits, inFlight, spend int64  // after 10 s
+		token                    string
 	}{
-		"not stated":  {0, "03AF", 200 * second},
-		"soon":        {50 * second, "03AF", 50 * second},
-		"later":       {time.Hour, "03AF", 200 * second},
-		"it has been": {-time.Minute, "pool: empty", 0},
+		{at: "placed", submits: 0},
+		{at: "begun", kinds: "active", later: "active lost", submits: 1, inFlight: 1, spend: 1},
+		{at: "submitted", kinds: "active", later: "active lost", submits: 1, inFlight: 1, spend: 1},
+		{at: "bought", kinds: "active", later: "active solved", submits: 1, inFlight: 1, spend: 1, token: "token-of-main1"},
+		{at: "polled", kinds: "active solved", later: "active solved", submits: 1, spend: 1, token: "token-of-main1"},
 	} {
-		bubble(t, name, func(t *testing.T, w *world) {
+		bubble(t, c.at, func(t *testing.T, w *world) {
 			f := newFake("main")
-			f.poll = notReady
-			r := w.replica("r1", f.entry())
-			for i := range 8 {
-				f.set(func() {
-					f.atOnce = &provider.Solution{Token: "03AF" + strings.Repeat("+", i)}
-					if c.expires != 0 {
-						f.atOnce.Expires = time.Now().Add(c.expires)
-					}
-				})
-				r.mustBuy(spec())
-				time.Sleep(second)
-				if c.value == "03AF" {
-					break
+			var one *replica
+			die := func(at string) {
+				if at == c.at {
+					one.kill()
 				}
 			}
-			token, err := r.pool.Take(t.Context(), &pool.Call{Name: "call", ID: identity.ID(), Margin: second})
-			if err != nil {
-				token.Value = err.Error()
-				testkit.Equal(t, "brake",
-					w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "discarded")
+			hold := make(chan struct{})
+			f.submit = func(n int, _ provider.Request) (string, error) {
+				die("submitted")
+				if c.at == "begun" {
+					die("begun")
+					<-hold
+				}
+				return "main1", nil
 			}
-			testkit.Equal(t, "token", token.Value, c.value)
-			testkit.Equal(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
-			testkit.Equal(t, "polls", f.polled(), 0)
+			f.poll = func(n int, task string) (provider.Solution, error) {
+				if n == 1 && c.at == "polled" {
+					die("polled")
+				}
+				return provider.Solution{Token: "token-of-" + task}, nil
+			}
+			one = w.replica("r1", f.entry())
+			time.Sleep(2 * second)
+			two := w.replica("r2", f.entry())
+			one.buys.Go(func() {
+				one.Buy(context.Background(), spec(), func(captcha.ID, error) { die("placed") })
+			})
+			synctest.Wait()
+			die("bought")
+			if c.at == "polled" {
+				time.Sleep(10 * second) // until the first poll
+			}
+			time.Sleep(9900 * time.Millisecond)
+			testkit.Equal(t, "submits", int64(f.submitted()), c.submits)
+			testkit.Equal(t, "kinds", w.kinds(), c.kinds)
+			testkit.Equal(t, "in flight", w.inFlight("main"), c.inFlight)
+			testkit.Equal(t, "spend", w.spend(), c.spend)
+			time.Sleep(160 * second)
+			close(hold)
+			testkit.Equal(t, "kinds at the end", w.kinds(), c.later)
+			testkit.Equal(t, "submits at the end", int64(f.submitted()), c.submits)
+			if value, born := w.take(two); c.token != "" && (value != c.token || time.Since(born) > 200*second) {
+				t.Errorf("token %q, born %v", value, born)
+			}
+			testkit.Equal(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
 		})
 	}
 }
@@ -170,6 +194,49 @@ func TestEnds(t *testing.T) {
 	testkit.Equal(t, "cases in the file", len(want), len(cases))
 }
 
+// A solution in the answer to the submit ends the order at once, and the expiry that a service states shortens the life
+// of its token. Tokens that have always expired stop the orders, as failures do.
+func TestSolutionsAtOnceAndExpiries(t *testing.T) {
+	for name, c := range map[string]struct {
+		expires time.Duration // after the submit; 0 = not stated
+		value   string
+		life    time.Duration
+	}{
+		"not stated":  {0, "03AF", 200 * second},
+		"soon":        {50 * second, "03AF", 50 * second},
+		"later":       {time.Hour, "03AF", 200 * second},
+		"it has been": {-time.Minute, "pool: empty", 0},
+	} {
+		bubble(t, name, func(t *testing.T, w *world) {
+			f := newFake("main")
+			f.poll = notReady
+			r := w.replica("r1", f.entry())
+			for i := range 8 {
+				f.set(func() {
+					f.atOnce = &provider.Solution{Token: "03AF" + strings.Repeat("+", i)}
+					if c.expires != 0 {
+						f.atOnce.Expires = time.Now().Add(c.expires)
+					}
+				})
+				r.mustBuy(spec())
+				time.Sleep(second)
+				if c.value == "03AF" {
+					break
+				}
+			}
+			token, err := r.pool.Take(t.Context(), &pool.Call{Name: "call", ID: identity.ID(), Margin: second})
+			if err != nil {
+				token.Value = err.Error()
+				testkit.Equal(t, "brake",
+					w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "discarded")
+			}
+			testkit.Equal(t, "token", token.Value, c.value)
+			testkit.Equal(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
+			testkit.Equal(t, "polls", f.polled(), 0)
+		})
+	}
+}
+
 // A picture's bytes go to the provider once, and nowhere else.
 func TestPictures(t *testing.T) {
 	bubble(t, "a picture", func(t *testing.T, w *world) {
@@ -192,73 +259,6 @@ func TestPictures(t *testing.T) {
 		testkit.Equal(t, "solved", w.number("stats:"+string(s.ID), "solved"), "2")
 		testkit.Equal(t, "ends", w.kinds(), "active active solved solved")
 	})
-}
-
-// A replica dies at each step of an order. Another one goes on within 10 s as the table of ends says, and
-// buys nothing again.
-func TestADeadReplicasOrders(t *testing.T) {
-	for _, c := range []struct {
-		at                       string
-		kinds                    string // after 10 s
-		later                    string // at the end
-		submits, inFlight, spend int64  // after 10 s
-		token                    string
-	}{
-		{at: "placed", submits: 0},
-		{at: "begun", kinds: "active", later: "active lost", submits: 1, inFlight: 1, spend: 1},
-		{at: "submitted", kinds: "active", later: "active lost", submits: 1, inFlight: 1, spend: 1},
-		{at: "bought", kinds: "active", later: "active solved", submits: 1, inFlight: 1, spend: 1, token: "token-of-main1"},
-		{at: "polled", kinds: "active solved", later: "active solved", submits: 1, spend: 1, token: "token-of-main1"},
-	} {
-		bubble(t, c.at, func(t *testing.T, w *world) {
-			f := newFake("main")
-			var one *replica
-			die := func(at string) {
-				if at == c.at {
-					one.kill()
-				}
-			}
-			hold := make(chan struct{})
-			f.submit = func(n int, _ provider.Request) (string, error) {
-				die("submitted")
-				if c.at == "begun" {
-					die("begun")
-					<-hold
-				}
-				return "main1", nil
-			}
-			f.poll = func(n int, task string) (provider.Solution, error) {
-				if n == 1 && c.at == "polled" {
-					die("polled")
-				}
-				return provider.Solution{Token: "token-of-" + task}, nil
-			}
-			one = w.replica("r1", f.entry())
-			time.Sleep(2 * second)
-			two := w.replica("r2", f.entry())
-			one.buys.Go(func() {
-				one.Buy(context.Background(), spec(), func(captcha.ID, error) { die("placed") })
-			})
-			synctest.Wait()
-			die("bought")
-			if c.at == "polled" {
-				time.Sleep(10 * second) // until the first poll
-			}
-			time.Sleep(9900 * time.Millisecond)
-			testkit.Equal(t, "submits", int64(f.submitted()), c.submits)
-			testkit.Equal(t, "kinds", w.kinds(), c.kinds)
-			testkit.Equal(t, "in flight", w.inFlight("main"), c.inFlight)
-			testkit.Equal(t, "spend", w.spend(), c.spend)
-			time.Sleep(160 * second)
-			close(hold)
-			testkit.Equal(t, "kinds at the end", w.kinds(), c.later)
-			testkit.Equal(t, "submits at the end", int64(f.submitted()), c.submits)
-			if value, born := w.take(two); c.token != "" && (value != c.token || time.Since(born) > 200*second) {
-				t.Errorf("token %q, born %v", value, born)
-			}
-			testkit.Equal(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
-		})
-	}
 }
 
 // Every replica lists the orders in flight of all replicas, as soon as they may have been submitted.

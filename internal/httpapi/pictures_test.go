@@ -30,7 +30,8 @@ func picture(number, bytes int) []byte {
 // a request or task that ends makes room.
 func TestPicturesAreLimited(t *testing.T) {
 	const keyOther = "the-key-of-another-caller"
-	other := targets.Key{Name: "other", SHA256: sha256.Sum256([]byte(keyOther)), Scopes: []targets.Scope{targets.ScopeSolve}}
+	other := targets.Key{Name: "other", SHA256: sha256.Sum256([]byte(keyOther)),
+		Scopes: []targets.Scope{targets.ScopeSolve}}
 	set := solvingSet(t, append(allKeys(), other)...)
 	set.Solve.Rate = targets.Rate{}
 	d := start(t, set, nil, nil)

@@ -3,8 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -12,6 +17,7 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
+	"poold/internal/daemontest"
 	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
@@ -85,4 +91,66 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 	}
 	testkit.Equal(t, "bought by poold's count", p.balance(), depth)
 	testkit.AtLeast(t, "tokens in stock", w.drain(t, p, map[string]bool{}), depth)
+}
+
+// callbackDoor is the public address of the replicas, like the address of a load balancer. It
+// forwards each callback to the first replica that listens. If the replica dies during
+// a callback, the door does not repeat the callback. A nil door forwards nothing.
+type callbackDoor struct {
+	url string
+
+	mu       sync.Mutex
+	replicas []*process
+}
+
+func newCallbackDoor(t testing.TB) *callbackDoor {
+	t.Helper()
+	d := &callbackDoor{}
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	d.url = server.URL
+	return d
+}
+
+func (d *callbackDoor) setReplicas(replicas ...*process) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.replicas = replicas
+}
+
+func (d *callbackDoor) listening() []*process {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.replicas
+}
+
+func (d *callbackDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	for range 200 { // a callback may arrive before the test has set the replicas
+		if len(d.listening()) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	client := &http.Client{Timeout: 5 * time.Second,
+		Transport: daemontest.Checking(&http.Transport{DisableKeepAlives: true})}
+	for _, p := range d.listening() {
+		request, _ := http.NewRequest(r.Method, p.URL+r.URL.RequestURI(), bytes.NewReader(body)) // both are valid
+		request.Header = r.Header
+		response, err := client.Do(request)
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
+			continue
+		case err != nil:
+			w.WriteHeader(http.StatusBadGateway) // the replica may have accepted the callback
+		default:
+			_ = response.Body.Close()
+			w.WriteHeader(response.StatusCode)
+		}
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
 }

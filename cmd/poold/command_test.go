@@ -33,6 +33,7 @@ func runCommand(t *testing.T, env map[string]string, args ...string) (code int, 
 	return code, out.String(), log.String()
 }
 
+// Each kind of failure of a command has its exit code, and says what to do.
 func TestExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")

@@ -12,7 +12,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// storyCallers are callers that request tokens and solves, and record the responses.
+// storyCallers are the callers of TestFourFaultsInTurn (everyfault_test.go): during its faults they request
+// tokens and solves, and record the responses, which checkLedger compares with the figures of poold.
 type storyCallers struct {
 	s      *everyFault
 	client *http.Client

@@ -35,7 +35,7 @@ func daemonOf(t *testing.T, text string, output *testkit.Log) *daemon {
 
 // If a part fails, the daemon stops in the same stages as after a signal, and names this part. The test
 // is not parallel, because the server of another test could get the port of its Redis, which ends.
-func TestAPartThatFails(t *testing.T) {
+func TestAFailedPartStopsTheDaemon(t *testing.T) {
 	var output testkit.Log
 	d := daemonOf(t, serverless, &output)
 	redis := d.embedded.Addr()

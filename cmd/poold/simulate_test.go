@@ -85,7 +85,8 @@ func TestSimulateCompare(t *testing.T) {
 	}
 }
 
-func TestSimulateUsage(t *testing.T) {
+// Flags that simulate cannot use, and traces that it cannot read, are errors that name the flag or the file.
+func TestWrongFlagsOfSimulate(t *testing.T) {
 	text, err := os.ReadFile("testdata/badflags.txt") // flags of simulate, and a part of what is said about them
 	testkit.NoError(t, err)
 	for row := range slices.Chunk(strings.Split(strings.TrimSpace(string(text)), "\n"), 2) {

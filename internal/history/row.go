@@ -303,7 +303,8 @@ func (m Money) MarshalJSON() ([]byte, error) {
 func (m *Money) UnmarshalJSON(text []byte) error {
 	var amount *float64
 	err := json.Unmarshal(text, &amount)
-	if *m = MoneyUnknown; amount != nil {
+	*m = MoneyUnknown
+	if amount != nil {
 		*m = Money(*amount*1e9 + 0.5)
 	}
 	return err

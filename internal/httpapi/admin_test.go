@@ -121,6 +121,7 @@ func TestReloadShowsAtOnce(t *testing.T) {
 	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, CodeInternal, "")
 }
 
+// TestHealthAndReadiness: a replica without Redis is healthy, and not ready; a starved target changes neither.
 func TestHealthAndReadiness(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.stock.redis.SetDown(true)

@@ -3,10 +3,8 @@ package httpapi
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,62 +14,8 @@ import (
 	"poold/internal/history"
 	"poold/internal/listener"
 	"poold/internal/pool"
-	"poold/internal/purchase"
-	"poold/internal/refill"
-	"poold/internal/solve"
 	"poold/internal/strictjson"
-	"poold/internal/targets"
 )
-
-// Row returns what the audit needs to know of a caller, for package pool; "" = no audit is kept. If buys is true, a
-// token for which the caller waits is bought for it.
-func (s *Server) Row(c *Context, image string, buys bool) string {
-	if !s.Audit {
-		return ""
-	}
-	ask := history.Ask{Key: c.Caller.AuditName(), Target: purchase.GuestTarget, Image: image, Buys: buys}
-	if c.Target != nil {
-		ask.Target = c.Target.Name
-	}
-	return ask.Row()
-}
-
-// ImageOf returns a text that identifies the picture of a solve: its hash and size; "" = the solve
-// has no picture.
-func ImageOf(asked *targets.SolveRequest) string {
-	if asked.Image == nil {
-		return ""
-	}
-	return fmt.Sprintf("sha256:%s, %d bytes", asked.Identity.Picture.SHA256, len(asked.Image))
-}
-
-// ofTarget returns the request of a caller for a token of a target. Its call lacks a name and a wait. If buys is
-// true, a token for which the caller waits is bought for it.
-func (s *Server) ofTarget(c *Context, t *targets.Target, image string, buys bool) solve.Request {
-	call := CallFor(t)
-	call.Row, call.Budget = s.Row(c, image, buys), c.Caller.limits()
-	return solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsOut(ctx, t, true) }}
-}
-
-// ofGuest returns the request of a caller for a token of a guest: an identity without a target. Its call lacks a name.
-func (s *Server) ofGuest(c *Context, asked targets.SolveRequest) solve.Request {
-	set := c.Access.Set
-	lifetime, margin := set.Life(asked.Identity.Type)
-	spec := &solve.Spec{
-		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: pool.Guest(asked.Identity.ID()),
-		Guest: true, Image: asked.Image, Margin: margin, Horizon: margin, Lifetime: lifetime,
-		Policy: string(set.ProvidersPolicy), Urgent: true,
-		Budgets: refill.Budgets(set, pool.ScopeSolve, set.Solve.Budget, set.Solve.Owner),
-	}
-	for _, key := range set.Server.Keys { // the token may be for another caller than the one who asks
-		spec.Priced = spec.Priced || key.Budget != (targets.Money{}) && slices.Contains(key.Scopes, targets.ScopeSolve)
-	}
-	call := pool.Call{
-		ID: spec.ID, Margin: margin, MostTickets: solve.MostWaiting, Wait: asked.Timeout,
-		Row: s.Row(c, ImageOf(&asked), true), Budget: c.Caller.limits(),
-	}
-	return solve.Request{Caller: c.Caller.StableName, Call: &call, Guest: spec, Rate: pool.Rate(set.Solve.Rate)}
-}
 
 // Handout is a token that is being sent to its caller.
 type Handout struct {
@@ -168,39 +112,6 @@ func (s *Server) ReturnToken(t *Handout) {
 	if !t.Shared && t.Call.Fingerprint == "" && !t.Call.Task {
 		s.Pool.Cancel(t.Call)
 	}
-}
-
-// Look returns the counts of a target. Concurrent calls for a target share the result.
-func (s *Server) Look(ctx context.Context, t *targets.Target) (pool.Counts, error) {
-	counts, err, _ := s.looks.Do(string(t.ID), func() (any, error) {
-		return s.Pool.Look(context.WithoutCancel(ctx), pool.Query{ID: t.ID, Margin: t.Margin})
-	})
-	return counts.(pool.Counts), err
-}
-
-// IsHeld reports whether an operator must act before another order is placed for a target.
-func (s *Server) IsHeld(ctx context.Context, t *targets.Target) bool {
-	c, err := s.Look(ctx, t)
-	return err == nil && isHeld(refill.StatusOf(t, &c))
-}
-
-func isHeld(now refill.Status) bool { return now.State == refill.Refused || now.State == refill.Paused }
-
-// IsOut reports whether a target has neither tokens nor orders, and nothing can be bought for it now, so that no
-// caller waits for a token that cannot be bought. The reason is a pause, a refusal or a budget, or with outages an
-// outage.
-func (s *Server) IsOut(ctx context.Context, t *targets.Target, outages bool) bool {
-	c, err := s.Look(ctx, t)
-	if err != nil || c.Fresh+c.Orders > 0 {
-		return false
-	}
-	now := refill.StatusOf(t, &c)
-	stopped := isHeld(now) || now.State == refill.Budget && c.At.Before(now.Until)
-	if stopped || !outages {
-		return stopped
-	}
-	_, _, isOutage := s.Status.Outage(ctx)
-	return isOutage
 }
 
 type connKey struct{}

@@ -37,7 +37,8 @@
 //	context.go          Context: echo's context with the caller and the target
 //	access.go           the keys and the targets of a Set
 //	read.go             reading of queries, the kinds of their parameters, and bodies
-//	delivery.go         sends a token, or returns it if its connection sent no byte; says whether a token can come
+//	supply.go           says whether a token can come
+//	delivery.go         sends a token, or returns it if its connection sent no byte
 //	report.go           reports of callers on their tokens
 //
 // Package page renders the status as HTML. Package wire encodes and decodes the protocols of the solving services, and

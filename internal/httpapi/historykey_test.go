@@ -33,6 +33,7 @@ func (d *daemon) addEntries(t *testing.T, entries ...history.Handout) {
 	}
 }
 
+// TestUsageByKeyAddsDays: the actions and the spending of each key are summed over the days of the query.
 func TestUsageByKeyAddsDays(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	set := *d.config.Current()

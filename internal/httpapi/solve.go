@@ -1,10 +1,15 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/purchase"
+	"poold/internal/refill"
 	"poold/internal/solve"
 	"poold/internal/targets"
 )
@@ -101,6 +106,43 @@ func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request s
 	}
 	solve.Identify(request.Call, c.Caller.StableName, key)
 	return request, nil
+}
+
+// ImageOf returns a text that identifies the picture of a solve: its hash and size; "" = the solve
+// has no picture.
+func ImageOf(asked *targets.SolveRequest) string {
+	if asked.Image == nil {
+		return ""
+	}
+	return fmt.Sprintf("sha256:%s, %d bytes", asked.Identity.Picture.SHA256, len(asked.Image))
+}
+
+// ofTarget returns the request of a caller for a token of a target. Its call lacks a name and a wait. If buys is
+// true, a token for which the caller waits is bought for it.
+func (s *Server) ofTarget(c *Context, t *targets.Target, image string, buys bool) solve.Request {
+	call := CallFor(t)
+	call.Row, call.Budget = s.Row(c, image, buys), c.Caller.limits()
+	return solve.Request{Call: &call, Out: func(ctx context.Context) bool { return s.IsOut(ctx, t, true) }}
+}
+
+// ofGuest returns the request of a caller for a token of a guest: an identity without a target. Its call lacks a name.
+func (s *Server) ofGuest(c *Context, asked targets.SolveRequest) solve.Request {
+	set := c.Access.Set
+	lifetime, margin := set.Life(asked.Identity.Type)
+	spec := &solve.Spec{
+		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: pool.Guest(asked.Identity.ID()),
+		Guest: true, Image: asked.Image, Margin: margin, Horizon: margin, Lifetime: lifetime,
+		Policy: string(set.ProvidersPolicy), Urgent: true,
+		Budgets: refill.Budgets(set, pool.ScopeSolve, set.Solve.Budget, set.Solve.Owner),
+	}
+	for _, key := range set.Server.Keys { // the token may be for another caller than the one who asks
+		spec.Priced = spec.Priced || key.Budget != (targets.Money{}) && slices.Contains(key.Scopes, targets.ScopeSolve)
+	}
+	call := pool.Call{
+		ID: spec.ID, Margin: margin, MostTickets: solve.MostWaiting, Wait: asked.Timeout,
+		Row: s.Row(c, ImageOf(&asked), true), Budget: c.Caller.limits(),
+	}
+	return solve.Request{Caller: c.Caller.StableName, Call: &call, Guest: spec, Rate: pool.Rate(set.Solve.Rate)}
 }
 
 // admitSolve sets the target of an identity, or none for a guest. If the caller may not request the

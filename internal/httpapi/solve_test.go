@@ -96,9 +96,9 @@ const (
 		`"pageurl":"https://%s.example.com/"}`
 )
 
-// TestSolveRequestsReachOndemand: package solve gets the right requests for a guest and for the
+// TestSolveRequestsReachPackageSolve: package solve gets the right requests for a guest and for the
 // identity of a target.
-func TestSolveRequestsReachOndemand(t *testing.T) {
+func TestSolveRequestsReachPackageSolve(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	d.solver.token = pool.Token{Order: "tok1", Value: "canary-token", Provider: "solver", Born: day,
 		Dies: day.Add(2 * time.Minute), TTL: time.Minute, Source: pool.FromSolve}
@@ -147,6 +147,7 @@ func (d *daemon) idOf(t *testing.T, order, caller string) string {
 	return signer.ID(order, caller)
 }
 
+// TestForbiddenSolveBuysNothing: package solve gets no request that the file or the caller's key does not allow.
 func TestForbiddenSolveBuysNothing(t *testing.T) {
 	d := start(t, solvingSet(t, allKeys()...), nil, nil)
 	other := strings.Replace(fmt.Sprintf(guestBody, ""), "guests.example.com", "evil.example", 1)

@@ -6,7 +6,9 @@ import (
 	"regexp"
 	"time"
 
+	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/solve"
 	"poold/internal/targets"
 )
@@ -79,6 +81,19 @@ func readCall(c *Context) (call pool.Call, buys bool, err error) {
 	}
 	solve.Identify(&call, owner, key)
 	return call, buys, err
+}
+
+// Row returns what the audit needs to know of a caller, for package pool; "" = no audit is kept. If buys is true, a
+// token for which the caller waits is bought for it.
+func (s *Server) Row(c *Context, image string, buys bool) string {
+	if !s.Audit {
+		return ""
+	}
+	ask := history.Ask{Key: c.Caller.AuditName(), Target: purchase.GuestTarget, Image: image, Buys: buys}
+	if c.Target != nil {
+		ask.Target = c.Target.Name
+	}
+	return ask.Row()
 }
 
 var printable = regexp.MustCompile(`^[ -~]{1,255}$`)

@@ -16,6 +16,22 @@ import (
 	"poold/internal/testkit"
 )
 
+// TestAHit: a request takes a token from the stock, which is handed out once, as JSON or as text.
+func TestAHit(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	d.fill(t, "staging-login", 2)
+	const path = "/pool/staging-login/token"
+	first := parseAnswer[tokenAnswer](t, d.ask(t, "GET", path))
+	second := d.ask(t, "GET", path, "Accept: text/plain")
+	second.check(t, "as text", 200, tokenValue)
+	if !strings.HasPrefix(first.Token, tokenValue) || first.Source != pool.FromPool || first.Token == second.body {
+		t.Errorf("%+v, and then %s", first, second.body)
+	}
+	checkProblem(t, "a third one", d.ask(t, "GET", path), 503, CodePoolEmpty, "staging-login")
+}
+
+// TestTokenAnswerHasAllFields: the JSON has these fields in this order, with the times of the token, and after a wait
+// the further values of the service.
 func TestTokenAnswerHasAllFields(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	const moment = `(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)`
@@ -112,6 +128,7 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 	testkit.DeepEqual(t, "an explicit wait beats on_empty", sent("/pool/checkout/token?wait=0s"), want)
 }
 
+// TestMalformedTokenRequestIsRefused: such a request takes nothing, and its text is not repeated.
 func TestMalformedTokenRequestIsRefused(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 1)
@@ -169,6 +186,7 @@ func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 	testkit.Equal(t, "scopes", len(slices.Compact(first)), 4)
 }
 
+// TestTargetNamesAreStrict: a path leads to a target only by the name itself.
 func TestTargetNamesAreStrict(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	for _, path := range []string{

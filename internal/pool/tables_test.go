@@ -1,12 +1,12 @@
 package pool
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,9 +36,9 @@ type row struct {
 
 // legend begins each table in testdata. Only counters.txt and survey.txt show the hour, minutes, hours and days of the
 // counters, and a result lacks its zero fields (-1ms, too: none).
-const legend = `# STEP > the scripts and their ARGV, sorted; the keys: "  " unchanged, "- " as they were, ` +
-	`"+ " as they are
-# ! a message that was published = the result; now-5 is 5 ms before the step
+const legend = `# STEP > the scripts, sorted, and their ARGV that are neither "" nor 0, named as in the script's comment
+# the keys: "  " unchanged, "- " as they were, "+ " as they are; ! a message that was published = the result
+# now-5 is 5 ms before the step
 
 `
 
@@ -74,23 +74,37 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// difference returns the lines of each text that the other one lacks at their place.
+// difference returns the steps of two tables that are not the same. Of each it has the lines that only one table has;
+// if there are none, their order differs.
 func difference(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	var b strings.Builder
-	for i := range max(len(w), len(g)) {
-		var left, right string
-		if i < len(w) {
-			left = w[i]
-		}
-		if i < len(g) {
-			right = g[i]
-		}
-		if left != right {
-			fmt.Fprintf(&b, "line %d: want %s\n         got  %s\n", i+1, left, right)
+	var names []string
+	tables := [2]map[string][]string{{}, {}}
+	for i, text := range []string{want, got} {
+		for step := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+			lines := strings.Split(step, "\n")
+			names = append(names, lines[0])
+			tables[i][lines[0]] = lines
 		}
 	}
+	var b strings.Builder
+	for i, name := range names {
+		w, g := tables[0][name], tables[1][name]
+		if slices.Contains(names[:i], name) || slices.Equal(w, g) {
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n%s%s", name, without("want", w, g), without("got ", g, w))
+	}
 	return b.String()
+}
+
+// without returns the lines of a step that another one lacks, each after a mark.
+func without(mark string, lines, other []string) (text string) {
+	for _, line := range lines {
+		if !slices.Contains(other, line) {
+			text += mark + " " + line + "\n"
+		}
+	}
+	return text
 }
 
 // play runs a row in a bubble whose clock does not move.
@@ -193,13 +207,61 @@ func (r *recorder) note(cmd redis.Cmder) {
 		if cmd.Name() != "evalsha" || args[1] != compiled.Hash() {
 			continue
 		}
-		line := s.name
-		for _, arg := range args[3+args[2].(int):] {
-			line += " " + cmp.Or(strings.ReplaceAll(fmt.Sprint(arg), " ", "_"), "''")
+		line, names := s.name, argNames(s)
+		for i, arg := range args[3+args[2].(int):] {
+			switch value := strings.ReplaceAll(fmt.Sprint(arg), " ", "_"); value {
+			case "", "0":
+			case fmt.Sprint(math.MaxInt64):
+				line += " " + names(i) + "=never"
+			default:
+				line += " " + names(i) + "=" + value
+			}
 		}
 		r.mu.Lock()
 		r.list = append(r.list, line)
 		r.mu.Unlock()
+	}
+}
+
+var (
+	argComment = regexp.MustCompile(`(?s)-- ARGV (.*?)\n(?:-- Reply|[^-])`)
+	argLocals  = regexp.MustCompile(`local ([\w,\s]+) = unpack\(ARGV\)`)
+	ofEach     = regexp.MustCompile(`^the | (of|for) each.*`)
+	aside      = regexp.MustCompile(`\n--|\([^)]*\)`)
+)
+
+// argNames returns the name of each of a script's ARGV, as its comment has them: "1 id 2 call (why) 3 some words: why,
+// then a, b for each budget", whose names repeat. Instead of some words it has the script's variable.
+func argNames(s *script) func(i int) string {
+	comment := argComment.FindStringSubmatch(s.body)
+	if comment == nil {
+		return strconv.Itoa
+	}
+	var locals []string
+	if found := argLocals.FindStringSubmatch(s.body); found != nil {
+		locals = strings.Fields(strings.ReplaceAll(found[1], ",", " "))
+	}
+	text, more, _ := strings.Cut(strings.Join(strings.Fields(aside.ReplaceAllString(comment[1], "")), " "), ", then ")
+	var names []string
+	for text != "" {
+		i := len(names)
+		_, text, _ = strings.Cut(" "+text, fmt.Sprintf(" %d ", i+1))
+		this, next, is := strings.Cut(text, fmt.Sprintf(" %d ", i+2))
+		if text = ""; is {
+			text = fmt.Sprintf("%d %s", i+2, next)
+		}
+		this, _, _ = strings.Cut(this, ":")
+		if strings.Contains(this, " ") && i < len(locals) {
+			this = locals[i]
+		}
+		names = append(names, strings.ReplaceAll(this, " ", "_"))
+	}
+	rest := strings.Split(ofEach.ReplaceAllString(more, ""), ", ")
+	return func(i int) string {
+		if i < len(names) {
+			return names[i]
+		}
+		return strings.ReplaceAll(rest[(i-len(names))%len(rest)], " ", "_")
 	}
 }
 

@@ -28,165 +28,6 @@ type fault = provider.Error
 
 var update = flag.Bool("update", false, "write testdata/ends.txt")
 
-// A solution in the answer to the submit ends the order at once, and the expiry that a service states shortens the life
-// of its token. Tokens that have always expired stop the orders, as failures do.
-func TestSolutionsAtOnceAndExpiries(t *testing.T) {
-	for name, c := range map[string]struct {
-		expires time.Duration // after the submit; 0 = not stated
-		value   string
-		life    time.Duration
-	}{
-		"not stated":  {0, "03AF", 200 * second},
-		"soon":        {50 * second, "03AF", 50 * second},
-		"later":       {time.Hour, "03AF", 200 * second},
-		"it has been": {-time.Minute, "pool: empty", 0},
-	} {
-		bubble(t, name, func(t *testing.T, w *world) {
-			f := newFake("main")
-			f.poll = notReady
-			r := w.replica("r1", f.entry())
-			for i := range 8 {
-				f.set(func() {
-					f.atOnce = &provider.Solution{Token: "03AF" + strings.Repeat("+", i)}
-					if c.expires != 0 {
-						f.atOnce.Expires = time.Now().Add(c.expires)
-					}
-				})
-				r.mustBuy(spec())
-				time.Sleep(second)
-				if c.value == "03AF" {
-					break
-				}
-			}
-			token, err := r.pool.Take(t.Context(), &pool.Call{Name: "call", ID: identity.ID(), Margin: second})
-			if err != nil {
-				token.Value = err.Error()
-				testkit.Equal(t, "brake",
-					w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "discarded")
-			}
-			testkit.Equal(t, "token", token.Value, c.value)
-			testkit.Equal(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
-			testkit.Equal(t, "polls", f.polled(), 0)
-		})
-	}
-}
-
-// TestEnds plays every way in which an order of a guest, for which a caller waits, can end, and compares what
-// the end leaves with testdata/ends.txt: the rows, the counters, the brakes, the budget, and what the caller
-// learns.
-func TestEnds(t *testing.T) {
-	var text strings.Builder
-	for _, c := range []struct {
-		name   string
-		target bool
-		submit error
-		poll   error
-		wait   time.Duration
-	}{
-		{name: "solved", wait: 20 * second},
-		{name: "refused at the submit", submit: fails(provider.Task, "ERROR_ODD"), wait: second},
-		{name: "refused, for a target", target: true, submit: fails(provider.Task, "ERROR_ODD"), wait: second},
-		{name: "parameters rejected at the submit", submit: fails(provider.Parameters, "ERROR_SITEKEY"), wait: second},
-		{name: "no capacity", submit: &fault{Class: provider.Capacity, Code: "FULL", Delay: 30 * second}, wait: second},
-		{name: "account fault", submit: fails(provider.Account, "ERROR_ZERO_BALANCE"), wait: second},
-		{name: "submit without an answer", submit: unheard("timeout"), wait: 170 * second},
-		{name: "submit with an unknown error", submit: errors.New("odd"), wait: 170 * second},
-		{name: "unsolvable", poll: fails(provider.Task, "ERROR_CAPTCHA_UNSOLVABLE"), wait: 20 * second},
-		{name: "parameters rejected at a poll", poll: fails(provider.Parameters, "ERROR_PAGEURL"), wait: 20 * second},
-		{name: "not solved in time", poll: provider.ErrNotReady, wait: 130 * second},
-		{name: "last poll without an answer", poll: unheard("http_502"), wait: 130 * second},
-	} {
-		bubble(t, c.name, func(t *testing.T, w *world) {
-			f := newFake("main")
-			f.submit = func(int, provider.Request) (string, error) { return "T1", c.submit }
-			f.poll = func(int, string) (provider.Solution, error) {
-				return provider.Solution{Token: "03AF", Extra: `{"userAgent":"agent"}`}, c.poll
-			}
-			r := w.replica("r1", f.entry())
-			s := spec()
-			s.Target, s.Guest, s.Depth = "/solve", !c.target, 0
-			answer := make(chan string, 1)
-			go func() {
-				token, err := r.pool.Take(t.Context(), &pool.Call{
-					Name: "waiting", Nonce: "n", ID: s.ID, Wait: c.wait, Margin: s.Margin, MostTickets: 9,
-				})
-				answer <- fmt.Sprintf("%q %v", token.Value, err)
-			}()
-			time.Sleep(time.Millisecond)
-			r.mustBuy(s)
-			time.Sleep(c.wait)
-			fmt.Fprintf(&text, "# %s\n", c.name)
-			for _, m := range w.db.XRange(t.Context(), "{p}:outbox:ends", "-", "+").Val() {
-				var p purchase.Purchase
-				testkit.NoError(t, json.Unmarshal([]byte(fmt.Sprint(m.Values["row"])), &p))
-				after := func(at time.Time) string {
-					if at.IsZero() {
-						return "-"
-					}
-					return at.Sub(p.Placed).Round(100 * time.Millisecond).String()
-				}
-				if p.Identity.Proxy != "" || p.Identity.Sitekey == "" || p.ID != s.ID || p.Order != m.Values["order"] {
-					t.Errorf("row %+v", p)
-				}
-				fmt.Fprintf(&text, "row %s: %s %s by %q at %s, task %q code %q price %d submitted %s solved %s polls %d"+
-					" callback %v chosen %s\n",
-					m.Values["kind"], p.Outcome, p.Target, p.EndedBy, p.Provider, p.Task, p.Code, p.Price,
-					after(p.Submitted), after(p.Solved), min(p.Polls, 20), p.Callback, p.Choice) // pauses between polls are random
-			}
-			stats := ""
-			for _, field := range []string{"bought", "solved", "failed", "lost", "refused", "spent", "leads"} {
-				if n := w.number("stats:"+string(s.ID), field); n != "" && n != "0" {
-					stats += " " + field + "=" + n
-				}
-			}
-			fmt.Fprintf(&text, "stats%s; %d in flight; spend %d\n", stats, w.inFlight("main"), w.spend())
-			for i, key := range []string{"main.main-key", string(s.ID)} {
-				b := w.db.HGetAll(t.Context(), "{p}:brake:"+key).Val()
-				if b["kind"] != "" {
-					fmt.Fprintf(&text, "brake of the %s: %s count %q every %q: %s\n", []string{"account", "identity"}[i],
-						b["kind"], b["count"], b["every"], b["reason"])
-				}
-			}
-			fmt.Fprintf(&text, "observed %s, %d warnings\n", r.outcomes(), r.log.Count("level=WARN", "its price counts"))
-			r.stop()
-			fmt.Fprintf(&text, "caller %s\n\n", <-answer)
-		})
-	}
-	if *update {
-		testkit.NoError(t, os.WriteFile("testdata/ends.txt", []byte(text.String()), 0o600))
-		return
-	}
-	want, err := os.ReadFile("testdata/ends.txt")
-	testkit.NoError(t, err)
-	if text.String() != string(want) {
-		t.Errorf("the ends differ from testdata/ends.txt (-update writes it):\n%s", text.String())
-	}
-}
-
-// A picture's bytes go to the provider once, and nowhere else.
-func TestPictures(t *testing.T) {
-	bubble(t, "a picture", func(t *testing.T, w *world) {
-		f := newFake("main")
-		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "same text"}, nil }
-		r := w.replica("r1", f.entry())
-		s := spec()
-		s.Identity = captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: "abc"}}
-		s.ID, s.Depth, s.Image = s.Identity.ID(), 0, []byte("PICTURE-BYTES")
-		for range 2 { // two pictures may have the same text
-			r.mustBuy(s)
-		}
-		for _, key := range w.db.Keys(t.Context(), "*order:*").Val() {
-			if all := fmt.Sprint(w.db.HGetAll(t.Context(), key).Val()); strings.Contains(all, "PICTURE") {
-				t.Error("the journal has the picture")
-			}
-		}
-		time.Sleep(20 * second)
-		testkit.Equal(t, "request", string(f.requests[0].Image), "PICTURE-BYTES")
-		testkit.Equal(t, "solved", w.number("stats:"+string(s.ID), "solved"), "2")
-		testkit.Equal(t, "ends", w.kinds(), "active active solved solved")
-	})
-}
-
 // A replica dies at each step of an order. Another one goes on within 10 s as the table of ends says, and
 // buys nothing again.
 func TestADeadReplicasOrders(t *testing.T) {
@@ -252,6 +93,172 @@ func TestADeadReplicasOrders(t *testing.T) {
 			testkit.Equal(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
 		})
 	}
+}
+
+// TestEnds plays every way in which an order of a guest, for which a caller waits, can end, and compares what
+// the end leaves with its part of testdata/ends.txt: the rows, the counters, the brakes, the budget, and what the
+// caller learns.
+func TestEnds(t *testing.T) {
+	file, err := os.ReadFile("testdata/ends.txt")
+	testkit.NoError(t, err)
+	want, played := map[string]string{}, ""
+	for part := range strings.SplitSeq(strings.TrimSpace(string(file)), "\n\n") {
+		name, rest, _ := strings.Cut(part, "\n")
+		want[name] = rest
+	}
+	cases := []struct {
+		name   string
+		target bool
+		submit error
+		poll   error
+		wait   time.Duration
+	}{
+		{name: "solved", wait: 20 * second},
+		{name: "refused at the submit", submit: fails(provider.Task, "ERROR_ODD"), wait: second},
+		{name: "refused, for a target", target: true, submit: fails(provider.Task, "ERROR_ODD"), wait: second},
+		{name: "parameters rejected at the submit", submit: fails(provider.Parameters, "ERROR_SITEKEY"), wait: second},
+		{name: "no capacity", submit: &fault{Class: provider.Capacity, Code: "FULL", Delay: 30 * second}, wait: second},
+		{name: "account fault", submit: fails(provider.Account, "ERROR_ZERO_BALANCE"), wait: second},
+		{name: "submit without an answer", submit: unheard("timeout"), wait: 170 * second},
+		{name: "submit with an unknown error", submit: errors.New("odd"), wait: 170 * second},
+		{name: "unsolvable", poll: fails(provider.Task, "ERROR_CAPTCHA_UNSOLVABLE"), wait: 20 * second},
+		{name: "parameters rejected at a poll", poll: fails(provider.Parameters, "ERROR_PAGEURL"), wait: 20 * second},
+		{name: "not solved in time", poll: provider.ErrNotReady, wait: 130 * second},
+		{name: "last poll without an answer", poll: unheard("http_502"), wait: 130 * second},
+	}
+	for _, c := range cases {
+		bubble(t, c.name, func(t *testing.T, w *world) {
+			f := newFake("main")
+			f.submit = func(int, provider.Request) (string, error) { return "T1", c.submit }
+			f.poll = func(int, string) (provider.Solution, error) {
+				return provider.Solution{Token: "03AF", Extra: `{"userAgent":"agent"}`}, c.poll
+			}
+			r := w.replica("r1", f.entry())
+			s := spec()
+			s.Target, s.Guest, s.Depth = "/solve", !c.target, 0
+			answer := make(chan string, 1)
+			go func() {
+				token, err := r.pool.Take(t.Context(), &pool.Call{
+					Name: "waiting", Nonce: "n", ID: s.ID, Wait: c.wait, Margin: s.Margin, MostTickets: 9,
+				})
+				answer <- fmt.Sprintf("%q %v", token.Value, err)
+			}()
+			time.Sleep(time.Millisecond)
+			r.mustBuy(s)
+			time.Sleep(c.wait)
+			var text strings.Builder
+			for _, m := range w.db.XRange(t.Context(), "{p}:outbox:ends", "-", "+").Val() {
+				var p purchase.Purchase
+				testkit.NoError(t, json.Unmarshal([]byte(fmt.Sprint(m.Values["row"])), &p))
+				after := func(at time.Time) string {
+					if at.IsZero() {
+						return "-"
+					}
+					return at.Sub(p.Placed).Round(100 * time.Millisecond).String()
+				}
+				if p.Identity.Proxy != "" || p.Identity.Sitekey == "" || p.ID != s.ID || p.Order != m.Values["order"] {
+					t.Errorf("row %+v", p)
+				}
+				fmt.Fprintf(&text, "row %s: %s %s by %q at %s, task %q code %q price %d submitted %s solved %s polls %d"+
+					" callback %v chosen %s\n",
+					m.Values["kind"], p.Outcome, p.Target, p.EndedBy, p.Provider, p.Task, p.Code, p.Price,
+					after(p.Submitted), after(p.Solved), min(p.Polls, 20), p.Callback, p.Choice) // pauses between polls are random
+			}
+			stats := ""
+			for _, field := range []string{"bought", "solved", "failed", "lost", "refused", "spent", "leads"} {
+				if n := w.number("stats:"+string(s.ID), field); n != "" && n != "0" {
+					stats += " " + field + "=" + n
+				}
+			}
+			fmt.Fprintf(&text, "stats%s; %d in flight; spend %d\n", stats, w.inFlight("main"), w.spend())
+			for i, key := range []string{"main.main-key", string(s.ID)} {
+				b := w.db.HGetAll(t.Context(), "{p}:brake:"+key).Val()
+				if b["kind"] != "" {
+					fmt.Fprintf(&text, "brake of the %s: %s count %q every %q: %s\n", []string{"account", "identity"}[i],
+						b["kind"], b["count"], b["every"], b["reason"])
+				}
+			}
+			fmt.Fprintf(&text, "observed %s, %d warnings\n", r.outcomes(), r.log.Count("level=WARN", "its price counts"))
+			r.stop()
+			fmt.Fprintf(&text, "caller %s", <-answer)
+			name := "# " + c.name
+			if played += name + "\n" + text.String() + "\n\n"; !*update {
+				testkit.Equal(t, "what the end leaves", text.String(), want[name])
+			}
+		})
+	}
+	if *update {
+		testkit.NoError(t, os.WriteFile("testdata/ends.txt", []byte(played), 0o600))
+		return
+	}
+	testkit.Equal(t, "cases in the file", len(want), len(cases))
+}
+
+// A solution in the answer to the submit ends the order at once, and the expiry that a service states shortens the life
+// of its token. Tokens that have always expired stop the orders, as failures do.
+func TestSolutionsAtOnceAndExpiries(t *testing.T) {
+	for name, c := range map[string]struct {
+		expires time.Duration // after the submit; 0 = not stated
+		value   string
+		life    time.Duration
+	}{
+		"not stated":  {0, "03AF", 200 * second},
+		"soon":        {50 * second, "03AF", 50 * second},
+		"later":       {time.Hour, "03AF", 200 * second},
+		"it has been": {-time.Minute, "pool: empty", 0},
+	} {
+		bubble(t, name, func(t *testing.T, w *world) {
+			f := newFake("main")
+			f.poll = notReady
+			r := w.replica("r1", f.entry())
+			for i := range 8 {
+				f.set(func() {
+					f.atOnce = &provider.Solution{Token: "03AF" + strings.Repeat("+", i)}
+					if c.expires != 0 {
+						f.atOnce.Expires = time.Now().Add(c.expires)
+					}
+				})
+				r.mustBuy(spec())
+				time.Sleep(second)
+				if c.value == "03AF" {
+					break
+				}
+			}
+			token, err := r.pool.Take(t.Context(), &pool.Call{Name: "call", ID: identity.ID(), Margin: second})
+			if err != nil {
+				token.Value = err.Error()
+				testkit.Equal(t, "brake",
+					w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "discarded")
+			}
+			testkit.Equal(t, "token", token.Value, c.value)
+			testkit.Equal(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
+			testkit.Equal(t, "polls", f.polled(), 0)
+		})
+	}
+}
+
+// A picture's bytes go to the provider once, and nowhere else.
+func TestPictures(t *testing.T) {
+	bubble(t, "a picture", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "same text"}, nil }
+		r := w.replica("r1", f.entry())
+		s := spec()
+		s.Identity = captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: "abc"}}
+		s.ID, s.Depth, s.Image = s.Identity.ID(), 0, []byte("PICTURE-BYTES")
+		for range 2 { // two pictures may have the same text
+			r.mustBuy(s)
+		}
+		for _, key := range w.db.Keys(t.Context(), "*order:*").Val() {
+			if all := fmt.Sprint(w.db.HGetAll(t.Context(), key).Val()); strings.Contains(all, "PICTURE") {
+				t.Error("the journal has the picture")
+			}
+		}
+		time.Sleep(20 * second)
+		testkit.Equal(t, "request", string(f.requests[0].Image), "PICTURE-BYTES")
+		testkit.Equal(t, "solved", w.number("stats:"+string(s.ID), "solved"), "2")
+		testkit.Equal(t, "ends", w.kinds(), "active active solved solved")
+	})
 }
 
 // Every replica lists the orders in flight of all replicas, as soon as they may have been submitted.

@@ -114,7 +114,9 @@ func (w *world) start(n int, set *targets.Set) (all []*replica) {
 		r.pool = pool.New(pool.Config{Slow: db, Hot: db, Prefix: "p", Replica: rand.Text(), Log: r.log.Logger(),
 			Changed: changed})
 		r.Manager = refill.New(r.pool, r, r.log.Logger())
-		r.Refused = func(target, reason string, is bool) { r.told = append(r.told, fmt.Sprint(target, ": ", reason, is)) }
+		r.Refused = func(target, reason string, is bool) {
+			r.told = append(r.told, fmt.Sprintf("%s refused %v %q", target, is, reason))
+		}
 		r.Apply(set)
 		w.t.Cleanup(func() { _ = db.Close() })
 		r.stop = testkit.Run(w.t, r.Run, func(ctx context.Context) error { return r.pool.Run(ctx, func([]string) {}) })

@@ -17,6 +17,8 @@ import (
 	"poold/internal/testkit"
 )
 
+// The tests of this file play minutes and hours of many decisions, which the race detector would make too slow.
+
 // An adaptive target buys nothing before its first request, follows the demand, stops with it, and remembers it
 // across a restart. The requests alternate among three replicas.
 func TestAdaptive(t *testing.T) {
@@ -85,7 +87,8 @@ func TestBrakes(t *testing.T) {
 		r.Apply(others(login))
 		time.Sleep(44 * second)
 		testkit.Equal(t, "state after a solve", w.state(login), "ok")
-		testkit.Equal(t, "told", strings.Join(r.told, ", "), "login: ERROR bad_parameterstrue, login: false")
+		testkit.Equal(t, "told", strings.Join(r.told, ", "),
+			`login refused true "ERROR bad_parameters", login refused false ""`)
 		testkit.Equal(t, "tokens and orders", w.counts(login).Fresh+w.counts(login).Orders, 20)
 
 		w.set(func() { w.how = func(*purchase.Spec) pool.Outcome { return pool.BadParameters } })

@@ -68,8 +68,10 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 		s.State, s.Reason, s.Since, s.Until = state, reason, since, until.Round(time.Second)
 	}
 	b := c.Brake
-	ordered := t.ProvidersPolicy == targets.ProvidersOrdered
-	hint := map[bool]string{true: "; a spare provider gets orders only with `providers_policy: best`"}[ordered]
+	hint := ""
+	if t.ProvidersPolicy == targets.ProvidersOrdered {
+		hint = "; a spare provider gets orders only with `providers_policy: best`"
+	}
 	s.Failing = s.Failing || b.Brakes()
 	switch {
 	case t.Halted() != "":
@@ -118,11 +120,12 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 		now.State, now.Reason = Starved, "no provider takes orders now: "+refused.Text
 		now.Until = c.At.Add(refused.After).Round(time.Second)
 	}
-	if now.Since = was.Since; now.State != was.State {
+	switch now.State {
+	case OK:
+	case was.State:
+		now.Since = was.Since
+	default:
 		now.Since = c.At
-	}
-	if now.State == OK {
-		now.Since = time.Time{}
 	}
 	now.At = was.At
 	figures := was

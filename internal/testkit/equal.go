@@ -3,16 +3,24 @@ package testkit
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 )
 
 // Equal reports a failure unless two values are equal. The argument `what` names the value in the failure message.
+// Texts of several lines are printed one below the other.
 func Equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
+	if got == want {
+		return
 	}
+	form := "%s: %v, want %v"
+	if strings.Contains(fmt.Sprint(got, want), "\n") {
+		form = "%s\ngot:\n%v\nwant:\n%v"
+	}
+	t.Errorf(form, what, got, want)
 }
 
 // DeepEqual does the same as Equal, but compares what slices, maps and pointers refer to.

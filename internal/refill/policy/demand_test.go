@@ -85,6 +85,7 @@ func TestTimersAndClusters(t *testing.T) {
 	}
 }
 
+// A demand of an unknown form or of an odd size is an error, and no empty demand.
 func TestBadDemand(t *testing.T) {
 	for _, model := range []string{"", "poisson", "poisson:", "poisson:0", "poisson:-1", "poisson:NaN", "poisson:1001",
 		"cron:1e9", "cron:25h", "cron:0.1", "cron:1e-9", "timer", "timer:", "timer:0", "timer:-5s", "timer:25h", "timer:5x",
@@ -100,6 +101,7 @@ func TestBadDemand(t *testing.T) {
 	testkit.ErrorIs(t, "too many", err, ErrDemand)
 }
 
+// A trace is a list of ascending times with comments; an error names the line.
 func TestReadTrace(t *testing.T) {
 	got, err := ReadTrace(strings.NewReader("# comment\n0.5\n\n1.25 # one\n1.25\r\n7\n"))
 	if err != nil || !slices.Equal(got, []float64{0.5, 1.25, 1.25, 7}) {

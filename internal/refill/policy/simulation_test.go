@@ -20,6 +20,7 @@ func usualFixed(depth int) Params {
 	return k
 }
 
+// A simulation without demand has no result, and one that is cancelled ends.
 func TestSimulationEnds(t *testing.T) {
 	if r, err := (Simulation{}).Run(t.Context()); err != nil || r != (Result{}) {
 		t.Errorf("without demand: %+v, %v", r, err)

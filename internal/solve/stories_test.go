@@ -418,8 +418,10 @@ var sharedStories = []story{
 	}},
 }
 
+// Each request of its own buys, waits, fails and is repeated as testdata/stories.txt says.
 func TestStories(t *testing.T) { playStories(t, stories, "testdata/stories.txt", true) }
 
+// Requests that share a solve get what testdata/shared.txt says, and the solve is bought once.
 func TestSharedStories(t *testing.T) { playStories(t, sharedStories, "testdata/shared.txt", false) }
 
 // playStories compares what the callers got, and if `counted`, what the counters of all guests are, with a file. Each

@@ -114,7 +114,9 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-func TestLead(t *testing.T) {
+// Decisions plan with the median lead time, once three are known; a target with min plans with a longer one. No lead
+// time counts for more than the life of a token, or with a fixed depth half of it.
+func TestLeadTime(t *testing.T) {
 	ms := func(n ...int) (leads []time.Duration) {
 		for _, n := range n {
 			leads = append(leads, time.Duration(n)*time.Second)
@@ -177,7 +179,9 @@ func TestWhatFollowedIsRemembered(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+// Whatever the forecast wants, these limits hold: depth, credit and idle_after. The tokens of min and of a window are
+// wanted nevertheless, and a decision names the limit that held.
+func TestLimitsBeatTheForecast(t *testing.T) {
 	fixed := func(p *Params) { p.Adaptive = false }
 	warm := func(n int) func(p *Params) {
 		return func(p *Params) {
@@ -321,7 +325,7 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 }
 
 // Scarce permits are noticed, and free permits are soon believed. The scenarios with few permits show the effect.
-func TestSlots(t *testing.T) {
+func TestScarcePermits(t *testing.T) {
 	x := newTarget(nil).hits(2000, 1)
 	for range 100 {
 		x.at += 3.6

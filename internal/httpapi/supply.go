@@ -1,0 +1,42 @@
+package httpapi
+
+import (
+	"context"
+
+	"poold/internal/pool"
+	"poold/internal/refill"
+	"poold/internal/targets"
+)
+
+// Look returns the counts of a target. Concurrent calls for a target share the result.
+func (s *Server) Look(ctx context.Context, t *targets.Target) (pool.Counts, error) {
+	counts, err, _ := s.looks.Do(string(t.ID), func() (any, error) {
+		return s.Pool.Look(context.WithoutCancel(ctx), pool.Query{ID: t.ID, Margin: t.Margin})
+	})
+	return counts.(pool.Counts), err
+}
+
+// IsHeld reports whether an operator must act before another order is placed for a target.
+func (s *Server) IsHeld(ctx context.Context, t *targets.Target) bool {
+	c, err := s.Look(ctx, t)
+	return err == nil && isHeld(refill.StatusOf(t, &c))
+}
+
+func isHeld(now refill.Status) bool { return now.State == refill.Refused || now.State == refill.Paused }
+
+// IsOut reports whether a target has neither tokens nor orders, and nothing can be bought for it now, so that no
+// caller waits for a token that cannot be bought. The reason is a pause, a refusal or a budget, or with outages an
+// outage.
+func (s *Server) IsOut(ctx context.Context, t *targets.Target, outages bool) bool {
+	c, err := s.Look(ctx, t)
+	if err != nil || c.Fresh+c.Orders > 0 {
+		return false
+	}
+	now := refill.StatusOf(t, &c)
+	stopped := isHeld(now) || now.State == refill.Budget && c.At.Before(now.Until)
+	if stopped || !outages {
+		return stopped
+	}
+	_, _, isOutage := s.Status.Outage(ctx)
+	return isOutage
+}

@@ -261,8 +261,9 @@ func (w *watchedStock) landToken(t testing.TB, o *pool.Order, age time.Duration)
 func (w *watchedStock) landText(t testing.TB, o *pool.Order, value string, age time.Duration) {
 	t.Helper()
 	w.end(t, o, pool.End{
-		Outcome: pool.Solved, Provider: "solver", Task: "t-" + o.Name, Value: value, BornAfter: -age, Lifetime: 120 * time.Second,
-		Margin: 40 * time.Second, Lead: 18 * time.Second,
+		Outcome: pool.Solved, Provider: "solver", Task: "t-" + o.Name, Value: value, BornAfter: -age,
+		Lifetime: 120 * time.Second,
+		Margin:   40 * time.Second, Lead: 18 * time.Second,
 	})
 }
 

@@ -17,10 +17,10 @@ import (
 	"poold/internal/testkit"
 )
 
-// keyed returns a provider with a key of the same account, and its entry.
+// keyed returns a provider with a key of the same account, and its listing.
 func keyed(key string) (*fake, purchase.Listing) {
 	f := newFake("main")
-	e := f.entry()
+	e := f.listing()
 	e.Fingerprint = key
 	return f, e
 }
@@ -42,11 +42,11 @@ func TestKeyRotation(t *testing.T) {
 		{name: "an older file", new: wrongKey, oldPolls: 1, newPolls: 1, kinds: "active solved", brake: "account"},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
-			before, entry := keyed("old")
+			before, listing := keyed("old")
 			after, present := keyed("new")
 			before.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "old"}, c.old }
 			after.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "new"}, c.new }
-			r := w.replica("r1", entry)
+			r := w.replica("r1", listing)
 			r.mustBuy(spec())
 			time.Sleep(5 * second)
 			r.SetProviders([]purchase.Listing{present})
@@ -59,10 +59,10 @@ func TestKeyRotation(t *testing.T) {
 		})
 	}
 	bubble(t, "revoked before the file has the new key", func(t *testing.T, w *world) {
-		before, entry := keyed("old")
+		before, listing := keyed("old")
 		after, present := keyed("new")
 		before.poll = func(int, string) (provider.Solution, error) { return provider.Solution{}, wrongKey }
-		r := w.replica("r1", entry)
+		r := w.replica("r1", listing)
 		for range 4 {
 			r.mustBuy(spec())
 		}
@@ -85,9 +85,9 @@ func TestKeyRotation(t *testing.T) {
 			f.submit = func(int, provider.Request) (string, error) { return "", wrongKey }
 			f.threads, f.threadsErr = 1, wrongKey
 		}
-		before, entry := keyed("old")
+		before, listing := keyed("old")
 		refuses(before)
-		r := w.replica("r1", entry)
+		r := w.replica("r1", listing)
 		_ = r.buy(spec())
 		time.Sleep(2400 * time.Millisecond)
 		typo, replaced := keyed("typo")
@@ -95,33 +95,33 @@ func TestKeyRotation(t *testing.T) {
 		good, repaired := keyed("good")
 		good.balance = new(9.0)
 		for _, c := range []struct {
-			entry purchase.Listing
-			state provider.StateKind
-			ups   int
+			listing purchase.Listing
+			state   provider.StateKind
+			ups     int
 		}{{replaced, provider.StateDown, 0}, {repaired, provider.StateOK, 1}} {
-			r.SetProviders([]purchase.Listing{c.entry})
-			testkit.Equal(t, "at once with "+c.entry.Fingerprint, r.Providers(t.Context())[0].State.Kind, provider.StateDown)
+			r.SetProviders([]purchase.Listing{c.listing})
+			testkit.Equal(t, "at once with "+c.listing.Fingerprint, r.Providers(t.Context())[0].State.Kind, provider.StateDown)
 			time.Sleep(2400 * time.Millisecond)
-			testkit.Equal(t, "after the first calls of "+c.entry.Fingerprint, r.Providers(t.Context())[0].State.Kind, c.state)
+			testkit.Equal(t, "after the first calls of "+c.listing.Fingerprint, r.Providers(t.Context())[0].State.Kind, c.state)
 			ups := r.log.Count("a provider is up again", "took=5s") + r.log.Count("a provider is up again", "took=6s")
 			testkit.Equal(t, "logged, with the time since the first fault", ups, c.ups)
 		}
 	})
 	bubble(t, "removed, renamed", func(t *testing.T, w *world) {
-		f, entry := keyed("k")
-		r := w.replica("r1", entry)
+		f, listing := keyed("k")
+		r := w.replica("r1", listing)
 		r.mustBuy(spec())
 		r.mustBuy(spec())
 		time.Sleep(9 * second)
 		r.SetProviders(nil) // the memory has the account
 		time.Sleep(2 * second)
 		testkit.Equal(t, "kinds", w.kinds(), "active active solved solved")
-		r.SetProviders([]purchase.Listing{entry})
+		r.SetProviders([]purchase.Listing{listing})
 		f.set(func() { f.poll = notReady })
 		r.mustBuy(spec())
 		r.stop()
 		next := newFake("other")
-		renamed := next.entry()
+		renamed := next.listing()
 		renamed.Fingerprint = "k"
 		two := w.replica("r2") // its file has no provider: the order is stranded until the reload
 		time.Sleep(10 * second)
@@ -153,7 +153,7 @@ func TestPollTimes(t *testing.T) {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f := newFake("main")
 			f.limit, f.poll = c.limit, notReady
-			e := f.entry()
+			e := f.listing()
 			e.Callbacks.Fallback = c.fallback
 			if c.called {
 				e.Callbacks.URL, e.Callbacks.Secrets = "https://poold", []captcha.Secret{"s"}
@@ -192,7 +192,7 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 				}
 				return provider.Solution{Token: "03AF"}, nil
 			}
-			r := w.replica("r1", f.entry())
+			r := w.replica("r1", f.listing())
 			at := time.Now()
 			r.buys.Go(func() {
 				s := spec()
@@ -219,7 +219,7 @@ func TestAnAccountFault(t *testing.T) {
 			return "T1", nil
 		}
 		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{}, fault }
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		r.mustBuy(spec())
 		time.Sleep(11*second + second/2) // a poll is before the order that the end of the brake would allow
 		for range 119 {
@@ -239,7 +239,7 @@ func TestAnAccountFault(t *testing.T) {
 			}
 			return fmt.Sprint("T", n), nil
 		}
-		one, two := w.replica("r1", f.entry()), w.replica("r2", f.entry())
+		one, two := w.replica("r1", f.listing()), w.replica("r2", f.listing())
 		for range 185 {
 			_ = one.buy(spec())
 			_ = two.buy(spec())
@@ -263,7 +263,7 @@ func TestAnAccountFault(t *testing.T) {
 			return provider.Solution{}, fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST")
 		}
 		other.poll = notReady
-		one, two := w.replica("r1", f.entry(), other.entry()), w.replica("r2", f.entry(), other.entry())
+		one, two := w.replica("r1", f.listing(), other.listing()), w.replica("r2", f.listing(), other.listing())
 		s := spec()
 		s.Depth = 2
 		one.mustBuy(s)
@@ -292,7 +292,7 @@ func TestAnAccountFault(t *testing.T) {
 			return provider.Solution{Token: fmt.Sprint(time.Now())}, nil
 		}
 		f.limit, other.poll, f.balance = 500*second, notReady, new(9.0)
-		one, two := w.replica("r1", f.entry(), other.entry()), w.replica("r2", f.entry(), other.entry())
+		one, two := w.replica("r1", f.listing(), other.listing()), w.replica("r2", f.listing(), other.listing())
 		s := spec()
 		one.mustBuy(s)
 		time.Sleep(time.Minute)
@@ -318,7 +318,7 @@ func TestAnAccountFault(t *testing.T) {
 	bubble(t, "no token comes, and the usual time is near the timeout", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.poll, f.limit = notReady, 40*second
-		r, s := w.replica("r1", f.entry()), spec()
+		r, s := w.replica("r1", f.listing()), spec()
 		s.Usual = 20 * second
 		r.mustBuy(s)
 		time.Sleep(37 * second)
@@ -326,7 +326,7 @@ func TestAnAccountFault(t *testing.T) {
 	})
 	bubble(t, "disproved by a balance", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		for _, c := range []struct {
 			fault   string
 			balance float64
@@ -351,7 +351,7 @@ func TestAnAccountFault(t *testing.T) {
 	bubble(t, "seen before the first order", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.threads, f.threadsErr = 1, fails(provider.Account, "ERROR_WRONG_USER_KEY")
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		time.Sleep(second)
 		testkit.Equal(t, "brake", w.brake("main.main-key"), "account")
 		testkit.Equal(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateDown)
@@ -370,7 +370,7 @@ func TestOutages(t *testing.T) {
 			}
 			return provider.Solution{Token: "of-" + task}, nil
 		}
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		for range 100 {
 			_ = r.buy(spec())
 			time.Sleep(second)
@@ -391,7 +391,7 @@ func TestOutages(t *testing.T) {
 			}
 			return provider.Solution{}, provider.ErrNotReady
 		}
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		r.mustBuy(spec())
 		time.Sleep(60 * second)
 		testkit.Equal(t, "brake", w.brake("main.main-key"), "")
@@ -408,7 +408,7 @@ func TestOutages(t *testing.T) {
 			}
 			return fmt.Sprint("T", n), nil
 		}
-		e := f.entry()
+		e := f.listing()
 		e.Concurrency = 100
 		r := w.replica("r1", e)
 		for range 26 {
@@ -429,7 +429,7 @@ func TestOutages(t *testing.T) {
 		f.submit = func(int, provider.Request) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "http_503", Delay: 5 * second}
 		}
-		one, two := w.replica("r1", f.entry()), w.replica("r2", f.entry())
+		one, two := w.replica("r1", f.listing()), w.replica("r2", f.listing())
 		for range 10 { // the pauses of a busy service grow, so that two replicas make few calls
 			_ = one.buy(spec())
 			time.Sleep(second)
@@ -462,7 +462,7 @@ func TestChoice(t *testing.T) {
 		second.poll = notReady
 		empty := fails(provider.Account, "ERROR_ZERO_BALANCE")
 		first.submit = func(int, provider.Request) (string, error) { return "", empty }
-		one := w.replica("r1", first.entry(), second.entry())
+		one := w.replica("r1", first.listing(), second.listing())
 		counts := func() string { return fmt.Sprint(first.submitted(), " ", second.submitted()) }
 		one.mustBuy(spec())
 		one.mustBuy(spec())
@@ -471,7 +471,7 @@ func TestChoice(t *testing.T) {
 		if err := one.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
 			t.Errorf("the service allows one thread: %v", err)
 		}
-		other := w.replica("r2", first.entry(), second.entry()) // has not read the brakes yet
+		other := w.replica("r2", first.listing(), second.listing()) // has not read the brakes yet
 		if err := other.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
 			t.Error(err)
 		}
@@ -496,7 +496,7 @@ func TestChoice(t *testing.T) {
 		wrong := fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST")
 		first.submit = func(int, provider.Request) (string, error) { return "", wrong }
 		second.submit = first.submit
-		one, two := w.replica("r1", first.entry(), second.entry()), w.replica("r2", first.entry(), second.entry())
+		one, two := w.replica("r1", first.listing(), second.listing()), w.replica("r2", first.listing(), second.listing())
 		one.mustBuy(spec())
 		one.mustBuy(spec())
 		first.set(func() { first.submit = nil })
@@ -515,7 +515,7 @@ func TestChoice(t *testing.T) {
 		first, second := newFake("first"), newFake("second")
 		first.submit = func(int, provider.Request) (string, error) { return "", unheard("http_502") }
 		second.submit, second.threadsErr, second.balance = first.submit, errors.New("http_502"), new(5.0)
-		r := w.replica("r1", first.entry(), second.entry())
+		r := w.replica("r1", first.listing(), second.listing())
 		for range 60 {
 			_ = r.buy(spec())
 			time.Sleep(time.Second)
@@ -542,7 +542,7 @@ func TestChoice(t *testing.T) {
 		first.submit = func(int, provider.Request) (string, error) {
 			return "", fails(provider.Account, "ERROR_ZERO_BALANCE")
 		}
-		one, two := w.replica("r1", first.entry(), second.entry()), w.replica("r2", first.entry(), second.entry())
+		one, two := w.replica("r1", first.listing(), second.listing()), w.replica("r2", first.listing(), second.listing())
 		one.mustBuy(spec())
 		for _, step := range []struct {
 			after time.Duration
@@ -557,7 +557,7 @@ func TestChoice(t *testing.T) {
 	bubble(t, "full and refusing providers", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
 		first.poll, second.poll = notReady, notReady
-		full, dear := first.entry(), second.entry()
+		full, dear := first.listing(), second.listing()
 		full.Concurrency = 1
 		dear.Price = func(captcha.Type) float64 { return 0.02 } // no order explores it
 		r := w.replica("r1", full, dear)
@@ -586,19 +586,19 @@ func TestChoice(t *testing.T) {
 		real, simulated := newFake("real"), newFake("simulated")
 		r := w.replica("r1")
 		testkit.ErrorIs(t, "an order", r.buy(spec()), purchase.ErrNoProvider)
-		r.SetProviders([]purchase.Listing{real.entry()})
+		r.SetProviders([]purchase.Listing{real.listing()})
 		s := spec()
 		s.SimulatedOnly = true
 		testkit.ErrorIs(t, "an order", r.buy(s), purchase.ErrSimulatedOnly)
-		e := simulated.entry()
+		e := simulated.listing()
 		e.Simulated = true
-		r.SetProviders([]purchase.Listing{real.entry(), e})
+		r.SetProviders([]purchase.Listing{real.listing(), e})
 		r.mustBuy(s)
 		testkit.Equal(t, "submits", simulated.submitted(), 1)
 	})
 	bubble(t, "a budget in money", func(t *testing.T, w *world) {
 		unpriced, priced := newFake("unpriced"), newFake("priced")
-		e := unpriced.entry()
+		e := unpriced.listing()
 		e.Price = func(captcha.Type) float64 { return -1 }
 		r := w.replica("r1", e)
 		money, ofKey := spec(), spec()
@@ -606,13 +606,13 @@ func TestChoice(t *testing.T) {
 		for _, s := range []purchase.Spec{money, ofKey} {
 			testkit.ErrorIs(t, "an order", r.buy(s), purchase.ErrNoPrice)
 		}
-		r.SetProviders([]purchase.Listing{e, priced.entry()})
+		r.SetProviders([]purchase.Listing{e, priced.listing()})
 		r.mustBuy(money)
 		testkit.Equal(t, "submits", fmt.Sprint(unpriced.submitted(), priced.submitted()), "0 1")
 	})
 	bubble(t, "whose turn it is", func(t *testing.T, w *world) {
 		f := newFake("main")
-		e := f.entry()
+		e := f.listing()
 		e.Concurrency = 1
 		r := w.replica("r1", e)
 		r.mustBuy(spec())
@@ -632,7 +632,7 @@ func TestChoice(t *testing.T) {
 func TestReports(t *testing.T) {
 	bubble(t, "reports", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		r.Report("main", "T1", captcha.Turnstile, 30*second, false)
 		r.Report("main", "T2", captcha.Turnstile, 61*second, true)
 		r.Report("gone", "T3", captcha.Turnstile, 0, true)

@@ -23,7 +23,7 @@ import (
 func calledBack(secrets ...captcha.Secret) (*fake, purchase.Listing) {
 	f := newFake("main")
 	f.poll = notReady
-	e := f.entry()
+	e := f.listing()
 	e.Callbacks = purchase.Callbacks{URL: "https://poold", Secrets: secrets, Fallback: 60 * second, Delay: 10 * second}
 	return f, e
 }

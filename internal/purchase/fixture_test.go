@@ -86,7 +86,7 @@ func (r *replica) Count(event, provider, outcome string) {
 }
 
 // replica starts a replica with the given providers.
-func (w *world) replica(name string, entries ...purchase.Listing) *replica {
+func (w *world) replica(name string, listings ...purchase.Listing) *replica {
 	r := &replica{w: w, name: name, folder: w.t.TempDir()}
 	db, setDown := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
 	r.kill = func() { setDown(true) }
@@ -100,7 +100,7 @@ func (w *world) replica(name string, entries ...purchase.Listing) *replica {
 		Pool: r.pool, Letters: r.folder, Sink: true, Active: true, Observer: r, Log: r.log.Logger(),
 	})
 	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
-	r.SetProviders(entries)
+	r.SetProviders(listings)
 	testkit.NoError(w.t, r.OpenDeadLetters())
 	w.t.Cleanup(func() { r.buys.Wait(); _ = db.Close() })
 	stop := testkit.Run(w.t, r.Run)
@@ -213,7 +213,7 @@ type fake struct {
 
 func newFake(name string) *fake { return &fake{name: name, limit: 120 * second} }
 
-func (f *fake) entry() purchase.Listing {
+func (f *fake) listing() purchase.Listing {
 	price := func(captcha.Type) float64 { return 0.002 }
 	return purchase.Listing{Provider: f, Fingerprint: f.name + "-key", Concurrency: 10, Price: price}
 }

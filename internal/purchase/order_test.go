@@ -67,9 +67,9 @@ func TestADeadReplicasOrders(t *testing.T) {
 				}
 				return provider.Solution{Token: "token-of-" + task}, nil
 			}
-			one = w.replica("r1", f.entry())
+			one = w.replica("r1", f.listing())
 			time.Sleep(2 * second)
-			two := w.replica("r2", f.entry())
+			two := w.replica("r2", f.listing())
 			one.buys.Go(func() {
 				one.Buy(context.Background(), spec(), func(captcha.ID, error) { die("placed") })
 			})
@@ -133,7 +133,7 @@ func TestEnds(t *testing.T) {
 			f.poll = func(int, string) (provider.Solution, error) {
 				return provider.Solution{Token: "03AF", Extra: `{"userAgent":"agent"}`}, c.poll
 			}
-			r := w.replica("r1", f.entry())
+			r := w.replica("r1", f.listing())
 			s := spec()
 			s.Target, s.Guest, s.Depth = "/solve", !c.target, 0
 			answer := make(chan string, 1)
@@ -210,7 +210,7 @@ func TestSolutionsAtOnceAndExpiries(t *testing.T) {
 		bubble(t, name, func(t *testing.T, w *world) {
 			f := newFake("main")
 			f.poll = notReady
-			r := w.replica("r1", f.entry())
+			r := w.replica("r1", f.listing())
 			for i := range 8 {
 				f.set(func() {
 					f.atOnce = &provider.Solution{Token: "03AF" + strings.Repeat("+", i)}
@@ -242,7 +242,7 @@ func TestPictures(t *testing.T) {
 	bubble(t, "a picture", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "same text"}, nil }
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		s := spec()
 		s.Identity = captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: "abc"}}
 		s.ID, s.Depth, s.Image = s.Identity.ID(), 0, []byte("PICTURE-BYTES")
@@ -271,7 +271,7 @@ func TestOrdersInFlight(t *testing.T) {
 			}
 			return fmt.Sprint("T", n), nil
 		}
-		one, two := w.replica("r1", f.entry()), w.replica("r2")
+		one, two := w.replica("r1", f.listing()), w.replica("r2")
 		one.buys.Go(func() {
 			one.Buy(context.Background(), spec(), func(captcha.ID, error) { time.Sleep(second) })
 		})
@@ -301,7 +301,7 @@ func TestLateOrders(t *testing.T) {
 	bubble(t, "late", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.submit = func(int, provider.Request) (string, error) { return "", unheard("timeout") }
-		one := w.replica("r1", f.entry())
+		one := w.replica("r1", f.listing())
 		one.mustBuy(spec())
 		one.stop()
 		time.Sleep(150 * second)
@@ -320,7 +320,7 @@ func TestLateOrders(t *testing.T) {
 func TestStops(t *testing.T) {
 	bubble(t, "before the submit", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		ctx, cancel := context.WithCancel(t.Context())
 		r.Buy(ctx, spec(), func(captcha.ID, error) { cancel() })
 		testkit.Equal(t, "submits", f.submitted(), 0)
@@ -343,8 +343,8 @@ func TestStops(t *testing.T) {
 		f.poll = func(n int, task string) (provider.Solution, error) {
 			return provider.Solution{Token: "token-of-" + task}, nil
 		}
-		one := w.replica("r1", f.entry())
-		two := w.replica("r2", f.entry())
+		one := w.replica("r1", f.listing())
+		two := w.replica("r2", f.listing())
 		one.mustBuy(spec())
 		time.Sleep(4 * second)
 		one.mustBuy(spec())
@@ -374,14 +374,14 @@ func TestPanics(t *testing.T) {
 			}
 			return provider.Solution{Token: "token-of-" + task}, nil
 		}
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		r.mustBuy(spec()) // unknown: the submit may have left
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
 		testkit.Equal(t, "kinds", w.kinds(), "active active solved")
 		testkit.Equal(t, "in flight", w.inFlight("main"), 1)
 		testkit.Equal(t, "logged", r.log.Count("panic while buying"), 2)
-		e := f.entry()
+		e := f.listing()
 		e.Price = func(captcha.Type) float64 { panic("of a price") }
 		r.SetProviders([]purchase.Listing{e})
 		if err := r.buy(spec()); err == nil {
@@ -395,7 +395,7 @@ func TestPanics(t *testing.T) {
 func TestRedisAway(t *testing.T) {
 	bubble(t, "placing", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		w.setDown(true)
 		began := time.Now()
 		if err := r.buy(spec()); !isDown(err) || time.Since(began) > 3100*time.Millisecond {
@@ -407,7 +407,7 @@ func TestRedisAway(t *testing.T) {
 	})
 	bubble(t, "a lost answer of the placing", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		p := pool.New(pool.Config{Slow: w.db, Hot: w.db, Prefix: "p", Replica: "r1", Log: r.log.Logger()})
 		s := spec()
 		_, _, err := p.Place(t.Context(), &pool.Order{
@@ -421,7 +421,7 @@ func TestRedisAway(t *testing.T) {
 	})
 	bubble(t, "between the steps", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		f.submit = func(int, provider.Request) (string, error) {
 			w.setDown(true)
 			time.AfterFunc(30*second, func() { w.setDown(false) })
@@ -441,7 +441,7 @@ func TestRedisAway(t *testing.T) {
 	})
 	bubble(t, "before the submit", func(t *testing.T, w *world) {
 		f := newFake("main")
-		r := w.replica("r1", f.entry())
+		r := w.replica("r1", f.listing())
 		r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) { w.setDown(true) }) })
 		time.Sleep(20 * second)
 		w.setDown(false)
@@ -454,7 +454,7 @@ func TestRedisAway(t *testing.T) {
 // A replica that has a token lands it, although another one has taken the order over meanwhile.
 func TestATokenOfAnOrderThatWasTakenOver(t *testing.T) {
 	bubble(t, "taken over", func(t *testing.T, w *world) {
-		r := w.replica("r1", newFake("main").entry())
+		r := w.replica("r1", newFake("main").listing())
 		r.mustBuy(spec())
 		w.db.HSet(t.Context(), w.db.Keys(t.Context(), "*order:*").Val()[0], "owner", "r2")
 		time.Sleep(11 * second)
@@ -467,7 +467,7 @@ func TestASlowBegin(t *testing.T) {
 	for name, want := range map[string]int{"r2": 1, "r1": 2} {
 		bubble(t, "the owner is "+name, func(t *testing.T, w *world) {
 			f := newFake("main")
-			r := w.replica("r1", f.entry())
+			r := w.replica("r1", f.listing())
 			r.mustBuy(spec()) // Redis knows the scripts now
 			freeze := func(command string, args []string) string {
 				if command != "EVALSHA" || args[1] != "1" || !strings.Contains(args[2], "order:") {

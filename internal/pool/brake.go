@@ -62,18 +62,14 @@ redis.call('ZADD', KEYS[2], now, ARGV[1])
 return {was}
 `)
 
-// flush discards the tokens of an identity.
-var flush = newScript("flush", `
--- KEYS 1 tokens:ID 2 stats:ID 3 due
--- ARGV 1 id
--- Reply {number of flushed tokens}
-local stock = redis.call('LRANGE', KEYS[1], 0, -1)
-for _, element in ipairs(stock) do redis.call('DEL', '@token:' .. string.match(element, '|(.*)$')) end
-if #stock == 0 then return {0} end
-redis.call('DEL', KEYS[1])
-count(ARGV[1], 'flushed', #stock)
-soon(ARGV[1])
-return {#stock}
+// retry lets the next order of a failing identity, or of an account, be placed at once.
+var retry = newScript("retry", `
+-- KEYS 1 brake:ID or brake:KEY 2 obstacles
+-- ARGV 1 account ('' = an identity)
+if redis.call('HEXISTS', KEYS[1], 'next') == 0 then return {0} end
+redis.call('HSET', KEYS[1], 'next', now)
+if ARGV[1] ~= '' then redis.call('ZADD', KEYS[2], now, ARGV[1]) end
+return {1}
 `)
 
 // Brake keeps an identity or an account from buying. The zero value means no brake.
@@ -184,12 +180,9 @@ func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string,
 	return number(v[0]) == 1, nil
 }
 
-// Flush discards the tokens of an identity and returns their number. Orders in flight still land.
-func (p *Pool) Flush(ctx context.Context, id captcha.ID) (int, error) {
-	v, err := p.call(ctx, flush, []string{p.key("tokens", id), p.stats(id), p.key("due")}, string(id))
-	if err != nil {
-		return 0, err
-	}
-	p.c.Changed(id)
-	return int(number(v[0])), nil
+// Retry lets the next order be placed at once in spite of a brake. The brake is that of an identity (then account is
+// "") or of an account's key.
+func (p *Pool) Retry(ctx context.Context, brake, account string) error {
+	_, err := p.call(ctx, retry, []string{p.key("brake", brake), p.key("obstacles")}, account)
+	return err
 }

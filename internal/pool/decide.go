@@ -99,16 +99,6 @@ if first then redis.call('ZADD', KEYS[1], leading(first) + 1, ARGV[1]) end
 return {1}
 `)
 
-// retry lets the next order of a failing identity, or of an account, be placed at once.
-var retry = newScript("retry", `
--- KEYS 1 brake:ID or brake:KEY 2 obstacles
--- ARGV 1 account ('' = an identity)
-if redis.call('HEXISTS', KEYS[1], 'next') == 0 then return {0} end
-redis.call('HSET', KEYS[1], 'next', now)
-if ARGV[1] ~= '' then redis.call('ZADD', KEYS[2], now, ARGV[1]) end
-return {1}
-`)
-
 // Counts is the state of an identity at one moment. Durations that do not apply are negative.
 type Counts struct {
 	Due        time.Duration // time until the next decision
@@ -268,13 +258,6 @@ func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte) (ve
 		saved = pipe.HIncrBy(ctx, p.stats(id), "learned", 1)
 	})
 	return saved.Val(), err
-}
-
-// Retry lets the next order be placed at once in spite of a brake. The brake is that of an identity (then account is
-// "") or of an account's key.
-func (p *Pool) Retry(ctx context.Context, brake, account string) error {
-	_, err := p.call(ctx, retry, []string{p.key("brake", brake), p.key("obstacles")}, account)
-	return err
 }
 
 // SetDue makes decisions due now, unless they have another time. A start and a reload pass all targets.

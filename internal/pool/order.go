@@ -4,12 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"poold/internal/captcha"
 )
@@ -308,52 +303,6 @@ if not quiet then soon(id) end
 return {outcome, turn(account), quiet and 0 or 1}
 `)
 
-// beat keeps a replica alive and takes over the orders of dead ones. A replica whose own last beat
-// is too old takes over nothing.
-var beat = newScript("beat", `
--- KEYS 1 replicas 2 deadlines
--- ARGV 1 replica
--- Reply {orders past their deadline, live replicas, now}
-local last = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
-redis.call('ZADD', KEYS[1], now, ARGV[1])
-local mine = '@owned:' .. ARGV[1]
-if last > now - DEAD / 2 then
-  for _, r in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - DEAD, 'LIMIT', 0, 8)) do
-    local theirs = '@owned:' .. r
-    for _, order in ipairs(redis.call('SPOP', theirs, 50)) do
-      local state = redis.call('HGET', '@order:' .. order, 'state')
-      if state and state ~= 'ended' then
-        redis.call('HSET', '@order:' .. order, 'owner', ARGV[1])
-        redis.call('SADD', mine, order)
-      end
-    end
-    if redis.call('EXISTS', theirs) == 0 then redis.call('ZREM', KEYS[1], r) end
-  end
-end
-return {redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 50),
-  redis.call('ZRANGEBYSCORE', KEYS[1], now - DEAD, '+inf'), now}
-`)
-
-// Budget limits the orders of a scope in any hour and any day, and their money on a UTC day and in a UTC month; 0 = no
-// limit. The scope of a target is its identity.
-type Budget struct {
-	Scope                        string
-	PerHour, PerDay              int
-	MicrosPerDay, MicrosPerMonth int64 // millionths of the currency
-}
-
-// HasMoney reports whether the budget limits money.
-func (b *Budget) HasMoney() bool { return b.MicrosPerDay+b.MicrosPerMonth > 0 }
-
-// The scopes that several identities share.
-const (
-	ScopeOverall = "overall" // every order
-	ScopeSolve   = "/solve"  // orders without a target
-	ScopeOwner   = "owner:"  // and the owner's name: the orders of an owner
-	ScopeKey     = "key:"    // and the key's name: the tokens that a key took
-	ScopeSpent   = "spent"   // the money of every order that ended and cost something; it has no limits
-)
-
 // Order is an order to place.
 type Order struct {
 	Name        string // random; without |
@@ -392,46 +341,6 @@ type NotPlacedError struct {
 
 // Budget says which budget refused: the overall budget is used up.
 func (e *NotPlacedError) Budget() string { return UsedUp(BudgetName(e.Scope, "this target"), e.Spent) }
-
-// BudgetName names the budget of a scope within a sentence: the budget of owner qa@example.com.
-func BudgetName(scope, target string) string {
-	kind, name, _ := strings.Cut(scope, ":")
-	switch {
-	case scope == ScopeOverall:
-		return "the overall budget"
-	case scope == ScopeSolve:
-		return "the budget of solves without a target"
-	case kind+":" == ScopeOwner, kind+":" == ScopeKey:
-		return "the budget of " + kind + " " + name
-	}
-	return "the budget of " + target
-}
-
-// ToldUsedUp is called when a budget refuses an order of a target, or a take (without a target). Spent is the use of
-// the budget; at opens there is room again.
-type ToldUsedUp func(scope, target, spent string, opens time.Time)
-
-// RoomAgain says when a used-up budget has room again, in the minute after it. A caller that adds a pause to its own
-// clock is some milliseconds late, which must not name the next minute.
-func RoomAgain(at time.Time) string {
-	return "there is room again at " + at.UTC().Round(time.Second).Add(time.Minute-1).Format("2006-01-02 15:04 UTC")
-}
-
-// moneyUse finds the amounts in the use of a budget in money.
-var moneyUse = regexp.MustCompile(`^(\S+) of (\S+)( (?:on|in) this UTC .*)$`)
-
-// priced adds the currency to the use of a budget in money.
-func (p *Pool) priced(spent string) string {
-	if m := moneyUse.FindStringSubmatch(spent); m != nil {
-		return p.c.Money(m[1]) + " of " + p.c.Money(m[2]) + m[3]
-	}
-	return spent
-}
-
-// UsedUp says that a budget is used up, and adds spent unless it is "".
-func UsedUp(whose, spent string) string {
-	return strings.TrimSuffix(whose+" is used up: "+spent, ": ")
-}
 
 func (e *NotPlacedError) Error() string {
 	return "pool: no order: " + e.Reason + " " + e.Scope + e.Text
@@ -576,114 +485,4 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (outcome Outcome, next
 		p.c.Changed(o.ID)
 	}
 	return Outcome(text(v[0])), captcha.ID(text(v[1])), nil
-}
-
-// Beat says that this replica lives, and takes over the orders of dead ones. It returns orders past their deadline.
-func (p *Pool) Beat(ctx context.Context) (late []string, err error) {
-	sent := time.Now()
-	v, err := p.call(ctx, beat, []string{p.key("replicas"), p.key("deadlines")}, p.Replica)
-	if err != nil {
-		return nil, err
-	}
-	live := texts(v[1])
-	p.live.Store(&live)
-	if time.Since(sent) < callLimit/4 { // else the clocks cannot be compared
-		ahead := time.UnixMilli(number(v[2])).Sub(sent)
-		p.ahead.Store(&ahead)
-	}
-	return texts(v[0]), nil
-}
-
-// JournalEntry is an order as the journal has it.
-type JournalEntry struct {
-	Order
-	Task              string
-	Owner             string
-	State             State
-	Placed, Submitted time.Time     // Submitted is zero before the submit
-	Age               time.Duration // since the placing
-}
-
-// Find reads an order of the journal. False: it does not exist or has ended.
-func (p *Pool) Find(ctx context.Context, order string) (e JournalEntry, is bool, err error) {
-	list, err := p.entries(ctx, []string{order})
-	if err != nil || len(list) == 0 {
-		return JournalEntry{}, false, err
-	}
-	return list[0], true, nil
-}
-
-// mostEntries limits the orders that one exchange with Redis reads.
-const mostEntries = 500
-
-// Journal lists the orders of all replicas, by their deadlines.
-func (p *Pool) Journal(ctx context.Context) (list []JournalEntry, err error) {
-	var orders *redis.StringSliceCmd
-	err = p.pipelined(ctx, func(pipe redis.Pipeliner) { orders = pipe.ZRange(ctx, p.key("deadlines"), 0, -1) })
-	for part := range slices.Chunk(orders.Val(), mostEntries) {
-		if err != nil {
-			break
-		}
-		var some []JournalEntry
-		some, err = p.entries(ctx, part)
-		list = append(list, some...)
-	}
-	return list, err
-}
-
-// entries reads orders of the journal, without those that do not exist or have ended.
-func (p *Pool) entries(ctx context.Context, orders []string) (list []JournalEntry, err error) {
-	var clock *redis.TimeCmd
-	hashes := make([]*redis.MapStringStringCmd, len(orders))
-	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
-		clock = pipe.Time(ctx)
-		for i, order := range orders {
-			hashes[i] = pipe.HGetAll(ctx, p.key("order", order))
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, order := range orders {
-		h := fields(hashes[i].Val())
-		if h["id"] == "" {
-			continue
-		}
-		e := JournalEntry{
-			Order: Order{Name: order, ID: captcha.ID(h["id"]), Account: h["account"], Facts: h["facts"], Price: h.int("price")},
-			Task:  h["task"], Owner: h["owner"], State: State(h["state"]), Placed: millis(h["placed"]),
-		}
-		if h["submitted"] != "" {
-			e.Submitted = millis(h["submitted"])
-		}
-		e.Age = clock.Val().Sub(e.Placed)
-		list = append(list, e)
-	}
-	return list, nil
-}
-
-// Owned lists the orders that this replica owns.
-func (p *Pool) Owned(ctx context.Context) ([]string, error) {
-	var orders *redis.StringSliceCmd
-	err := p.pipelined(ctx, func(pipe redis.Pipeliner) { orders = pipe.SMembers(ctx, p.key("owned", p.Replica)) })
-	return orders.Val(), err
-}
-
-// Drop removes an order from the deadlines, because the journal has lost it.
-func (p *Pool) Drop(ctx context.Context, order string) error {
-	return p.pipelined(ctx, func(pipe redis.Pipeliner) { pipe.ZRem(ctx, p.key("deadlines"), order) })
-}
-
-// InFlight returns the number of orders in flight at each account.
-func (p *Pool) InFlight(ctx context.Context, accounts []string) ([]int, error) {
-	list, counts := make([]int, len(accounts)), make([]*redis.IntCmd, len(accounts))
-	err := p.pipelined(ctx, func(pipe redis.Pipeliner) {
-		for i, account := range accounts {
-			counts[i] = pipe.ZCard(ctx, p.key("permits", account))
-		}
-	})
-	for i := range counts {
-		list[i] = int(counts[i].Val())
-	}
-	return list, err
 }

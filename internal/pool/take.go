@@ -153,15 +153,6 @@ soon(id)
 return {1}
 `)
 
-// afford reports whether a budget in money is used up.
-var afford = newScript("afford", `
--- KEYS 1 money:SCOPE, which selects the node
--- ARGV 1 scope 2 micros_per_day 3 micros_per_month
--- Reply {ms until there is room, spent}, or {} if it is not used up
-local spent, opens = overspent(ARGV[1], 1, ARGV[2], ARGV[3])
-return spent and {opens - now, spent} or {}
-`)
-
 const (
 	// markLife is how long the mark of an ended call is kept: longer than a take of it can be late.
 	markLife = 30 * time.Second
@@ -388,27 +379,6 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 	}
 }
 
-// keyBudget returns the error for a caller whose budget is used up.
-func (p *Pool) keyBudget(c *Call, spent string, opens time.Duration) error {
-	spent = p.priced(spent)
-	until := time.Now().Add(opens)
-	return &FailedError{Obstacle: ReasonBudget, Until: until, Scope: c.Budget.Scope, Spent: spent,
-		Reason: UsedUp("the budget of this key", spent) + "; " + RoomAgain(until)}
-}
-
-// Affords returns the error that a take would return because the caller's budget is used up; nil = it is not.
-func (p *Pool) Affords(ctx context.Context, c *Call) error {
-	if !c.Budget.HasMoney() {
-		return nil
-	}
-	v, err := p.call(ctx, afford, []string{p.key("money", c.Budget.Scope)}, c.Budget.Scope, c.Budget.MicrosPerDay,
-		c.Budget.MicrosPerMonth)
-	if err == nil && len(v) > 0 {
-		err = p.keyBudget(c, text(v[1]), span(v[0]))
-	}
-	return err
-}
-
 // answer reads a stored answer. Now is on Redis' clock.
 func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
 	f := strings.SplitN(stored, "|", 12)
@@ -523,4 +493,28 @@ func bit(is bool) int {
 func millis(s string) time.Time {
 	n, _ := strconv.ParseInt(s, 10, 64)
 	return time.UnixMilli(n).UTC()
+}
+
+// flush discards the tokens of an identity.
+var flush = newScript("flush", `
+-- KEYS 1 tokens:ID 2 stats:ID 3 due
+-- ARGV 1 id
+-- Reply {number of flushed tokens}
+local stock = redis.call('LRANGE', KEYS[1], 0, -1)
+for _, element in ipairs(stock) do redis.call('DEL', '@token:' .. string.match(element, '|(.*)$')) end
+if #stock == 0 then return {0} end
+redis.call('DEL', KEYS[1])
+count(ARGV[1], 'flushed', #stock)
+soon(ARGV[1])
+return {#stock}
+`)
+
+// Flush discards the tokens of an identity and returns their number. Orders in flight still land.
+func (p *Pool) Flush(ctx context.Context, id captcha.ID) (int, error) {
+	v, err := p.call(ctx, flush, []string{p.key("tokens", id), p.stats(id), p.key("due")}, string(id))
+	if err != nil {
+		return 0, err
+	}
+	p.c.Changed(id)
+	return int(number(v[0])), nil
 }

@@ -145,14 +145,14 @@ var outcomesOf = map[pool.Outcome]string{
 }
 
 // Ended counts an order that ended. It implements purchase.Observer, as does Count.
-func (m *Metrics) Ended(p purchase.Purchase) {
+func (m *Metrics) Ended(p purchase.Purchase, took time.Duration) {
 	outcome := outcomesOf[p.Outcome]
 	if p.Outcome == pool.BadParameters && p.Task != "" { // the service had accepted the submit
 		outcome = "failed"
 	}
 	m.solves.WithLabelValues(p.Provider, outcome).Inc()
 	if outcome == solved {
-		m.solveDuration.WithLabelValues(p.Provider).Observe(p.Solved.Sub(p.Submitted).Seconds())
+		m.solveDuration.WithLabelValues(p.Provider).Observe(took.Seconds())
 	}
 }
 

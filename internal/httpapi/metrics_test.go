@@ -23,11 +23,10 @@ func fillMetrics(t *testing.T, d *daemon) {
 	t.Helper()
 	for _, target := range []string{"checkout", "staging-login"} {
 		d.stock.landToken(t, d.stock.order(t, d.target(target)), 42*time.Second)
-		e := purchase.Purchase{Target: target, Provider: "solver", Outcome: pool.Solved, Submitted: time.Now()}
-		e.Solved = e.Submitted.Add(18 * time.Second)
-		d.Metrics.Ended(e)
-		e.Outcome, e.Solved = pool.Refused, e.Submitted.Add(time.Hour)
-		d.Metrics.Ended(e)
+		e := purchase.Purchase{Target: target, Provider: "solver", Outcome: pool.Solved}
+		d.Metrics.Ended(e, 18*time.Second)
+		e.Outcome = pool.Refused
+		d.Metrics.Ended(e, time.Hour)
 		d.ask(t, "GET", "/pool/"+target+"/token").check(t, "the answer", 200)
 	}
 	balance, set := 12.5, *d.config.Current()
@@ -115,7 +114,7 @@ func TestOutcomesOfOrders(t *testing.T) {
 		{Outcome: pool.BadParameters}, {Outcome: pool.BadParameters, Task: "7"}, {Outcome: pool.Busy}, {Outcome: pool.Fault},
 	} {
 		p.Provider = "solver"
-		m.Ended(p)
+		m.Ended(p, time.Second)
 	}
 	for outcome, n := range map[string]float64{"solved": 2, "failed": 3, "lost": 1, "refused": 2, "busy": 2} {
 		testkit.Equal(t, outcome, testutil.ToFloat64(m.solves.WithLabelValues("solver", outcome)), n)

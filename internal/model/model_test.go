@@ -403,7 +403,7 @@ func (m *model) start(i int) {
 }
 
 // Ended implements purchase.Observer.
-func (m *model) Ended(purchase.Purchase) {}
+func (m *model) Ended(purchase.Purchase, time.Duration) {}
 
 // Count implements purchase.Observer.
 func (m *model) Count(_, _, _ string) {}

@@ -60,7 +60,7 @@ type replica struct {
 
 type nobody struct{}
 
-func (nobody) Ended(purchase.Purchase) {}
+func (nobody) Ended(purchase.Purchase, time.Duration) {}
 func (nobody) Count(_, _, _ string)    {}
 
 // newFleet starts n replicas with the given targets.

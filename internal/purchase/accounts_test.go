@@ -201,7 +201,7 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 			time.Sleep(40 * second)
 			_, born := w.take(r)
 			testkit.Equal(t, "born after", born.Sub(at).Round(second), c.born)
-			testkit.AtLeast(t, "noticed after", r.ended[0].Solved.Sub(at), c.born+4*second)
+			testkit.AtLeast(t, "noticed after", r.ended[0].Submitted.Add(r.took).Sub(at), c.born+4*second)
 		})
 	}
 }

@@ -81,8 +81,9 @@ func (s *Spec) ordered() bool { return s.Policy == "" || s.Policy == choice.Orde
 
 // Observer receives events of this replica. It must not block.
 type Observer interface {
-	// Ended receives each order that this replica ends, apart from those that were not submitted.
-	Ended(p Purchase)
+	// Ended receives each order that this replica ends, apart from those that were not submitted. It took so long from
+	// the submit until this replica had the token; 0 = there is none.
+	Ended(p Purchase, took time.Duration)
 	// Count counts an outcome. The event is callback, dead_letter or report.
 	Count(event, provider, outcome string)
 }

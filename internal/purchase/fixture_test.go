@@ -66,6 +66,7 @@ type replica struct {
 
 	mu     sync.Mutex
 	ended  []purchase.Purchase
+	took   time.Duration // as of the last end
 	counts []string
 
 	buys sync.WaitGroup
@@ -73,10 +74,10 @@ type replica struct {
 	kill func() // cuts the replica off from Redis for good
 }
 
-func (r *replica) Ended(p purchase.Purchase) {
+func (r *replica) Ended(p purchase.Purchase, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ended = append(r.ended, p)
+	r.ended, r.took = append(r.ended, p), took
 }
 
 func (r *replica) Count(event, provider, outcome string) {

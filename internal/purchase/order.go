@@ -50,12 +50,11 @@ type Purchase struct {
 	Price     int64            `json:"price"`          // billionths of the currency; -1 = unknown
 	Placed    time.Time        `json:"placed,omitzero"`
 	Submitted time.Time        `json:"submitted,omitzero"`
-	// Solved is when the token was noticed; in a row, the earliest time at which it can have been solved.
-	Solved   time.Time `json:"solved,omitzero"`
-	Polls    int       `json:"polls,omitempty"` // by the replica that ended it
-	Callback bool      `json:"callback,omitempty"`
-	EndedBy  string    `json:"ended_by,omitempty"` // submit, poll, callback or deadline
-	Choice   string    `json:"choice,omitempty"`   // how the provider was chosen
+	Solved    time.Time        `json:"solved,omitzero"` // the earliest time at which it can have been solved
+	Polls     int              `json:"polls,omitempty"` // by the replica that ended it
+	Callback  bool             `json:"callback,omitempty"`
+	EndedBy   string           `json:"ended_by,omitempty"` // submit, poll, callback or deadline
+	Choice    string           `json:"choice,omitempty"`   // how the provider was chosen
 }
 
 // facts is what the journal keeps of an order: all that an adopter or a callback needs.
@@ -257,11 +256,12 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ou
 			"target", f.Target, "provider", f.Provider, "order", f.Order, "task", f.Task)
 	}
 	f.Outcome = outcome
+	var took time.Duration
 	if n.trigger == solved {
-		f.Solved = o.onRedis(n.solvedAt)
+		took = n.solvedAt.Sub(o.submitted)
 		b.noteSolved(ctx, f)
 	}
-	b.c.Observer.Ended(f.Purchase)
+	b.c.Observer.Ended(f.Purchase, took)
 	return outcome, nil
 }
 

@@ -404,5 +404,5 @@ func (d door) Advice(string) (does, remedy string)                      { return
 // nobody observes the purchases.
 type nobody struct{}
 
-func (nobody) Ended(purchase.Purchase) {}
+func (nobody) Ended(purchase.Purchase, time.Duration) {}
 func (nobody) Count(_, _, _ string)    {}

@@ -61,7 +61,7 @@ type replica struct {
 type nobody struct{}
 
 func (nobody) Ended(purchase.Purchase, time.Duration) {}
-func (nobody) Count(_, _, _ string)    {}
+func (nobody) Count(_, _, _ string)                   {}
 
 // newFleet starts n replicas with the given targets.
 func newFleet(t *testing.T, n int, api targets.Protocol, profile string, options simulatedtest.Options,

@@ -405,4 +405,4 @@ func (d door) Advice(string) (does, remedy string)                      { return
 type nobody struct{}
 
 func (nobody) Ended(purchase.Purchase, time.Duration) {}
-func (nobody) Count(_, _, _ string)    {}
+func (nobody) Count(_, _, _ string)                   {}

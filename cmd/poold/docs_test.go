@@ -142,3 +142,18 @@ func TestRefillPageHasEachDemand(t *testing.T) {
 		}
 	}
 }
+
+// Each line of scripts/mutations still applies: its old text occurs once in its file.
+func TestMutationsApply(t *testing.T) {
+	lines, err := os.ReadFile(filepath.Join(root, "scripts/mutations"))
+	testkit.NoError(t, err)
+	for line := range strings.Lines(string(lines)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Split(line, "\t")
+		source, err := os.ReadFile(filepath.Join(root, fields[0]))
+		testkit.NoError(t, err)
+		testkit.Equal(t, "occurrences: "+line, strings.Count(string(source), fields[1]), 1)
+	}
+}

@@ -147,6 +147,9 @@ func TestOneActorDoesNotDisplaceOthers(t *testing.T) {
 		if n := len(list); n != 101 || list[n-1].Text != "the other's" || list[n-2].Text != "10" || list[1].Text != "59" {
 			t.Errorf("%d events: %+v", n, list[max(0, n-3):])
 		}
+		for i, e := range list[1:] { // although Redis' clock may stand still, or go back
+			testkit.Equal(t, "an event has another ID than the one after it", e.ID != list[i].ID, true)
+		}
 	})
 }
 

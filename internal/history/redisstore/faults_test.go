@@ -43,6 +43,18 @@ func TestEachKeyExpires(t *testing.T) {
 	}
 }
 
+// An append removes the rows of its lists that are older than the retention, here after a shorter one was configured.
+func TestListsForgetOldRows(t *testing.T) {
+	db := openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p")
+	long, short := redisstore.New(db, week, week), redisstore.New(db, time.Hour, time.Hour)
+	old, now := historytest.Order("1", time.Now().Add(-2*time.Hour)), historytest.Order("2", time.Now())
+	testkit.NoError(t, long.Append(t.Context(), []history.Row{old}))
+	testkit.NoError(t, short.Append(t.Context(), []history.Row{now}))
+	page, err := long.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 10})
+	testkit.NoError(t, err)
+	testkit.Equal(t, "rows of the site", len(page.Rows), 1)
+}
+
 // A list keeps its newest rows: 50 of a site, 1,000 of a status and 10,000 of a key. The figures count all. Rows that
 // are older than the retention leave the list of a site that still gets orders.
 func TestListsKeepTheNewest(t *testing.T) {

@@ -4,7 +4,7 @@
 //	db.go       Options, Open, SetPassword, SetTLS, Run, Close
 //	connect.go  addresses, TLS, and the options of the clients
 //	hook.go     the time limit of each exchange, and the conversion of errors to ErrDown
-//	health.go   the probe, twice a second: a script that writes a key
+//	health.go   the probe, twice a second: a script with a write
 //	review.go   the check for dangerous settings, every minute, and Try for poold check --live
 //	reason.go   the table of the reasons why a call failed
 //
@@ -17,8 +17,7 @@
 //
 // # Keys
 //
-//	{PREFIX}:probe  string  written by the probe, at the master that has the stock
-//	{PREFIX}:data   string  random name of the data, which is another one after a loss
+//	{PREFIX}:data   string  random name of the data, which is another one after a loss; written by the probe
 //	{PREFIX}:lost   string  when a replica noticed the last loss, in ms; a day
 //
 // # Errors

@@ -19,14 +19,13 @@ const probeEvery = 500 * time.Millisecond
 // succeeds on most of these. It returns a random name of the data, which changes if Redis has lost it, and when a
 // replica noticed the last loss, in Unix ms, if it was within a day: a restarted replica did not know the former name.
 var writes = NewScript(`
-redis.call('SET', KEYS[1], '1', 'PX', 60000)
-redis.call('SET', KEYS[2], ARGV[1], 'NX')
-local lost = redis.call('GET', KEYS[3]) or '0'
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
+local lost = redis.call('GET', KEYS[2]) or '0'
 if tonumber(ARGV[2]) > tonumber(lost) then -- of the last one
   lost = ARGV[2]
-  redis.call('SET', KEYS[3], lost, 'PX', 86400000)
+  redis.call('SET', KEYS[2], lost, 'PX', 86400000)
 end
-return {redis.call('GET', KEYS[2]), lost}`)
+return {redis.call('GET', KEYS[1]), lost}`)
 
 // Health is the state of Redis at the last probe.
 type Health struct {
@@ -139,8 +138,8 @@ func (db *DB) report(was, now *condition) {
 func (db *DB) probe(ctx context.Context, lost time.Time) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	key := "{" + db.Prefix + "}:probe"
-	reply, err := writes.Run(ctx, db.probes, []string{key, "{" + db.Prefix + "}:data", "{" + db.Prefix + "}:lost"},
+	key := "{" + db.Prefix + "}:data"
+	reply, err := writes.Run(ctx, db.probes, []string{key, "{" + db.Prefix + "}:lost"},
 		rand.Text(), max(0, lost.UnixMilli())).StringSlice()
 	if err == nil {
 		db.met.Store(true)

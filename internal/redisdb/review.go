@@ -96,8 +96,7 @@ func settingsOf(info string) map[string]string {
 }
 
 // Try checks whether poold can work with Redis, and describes the server. The error has the fault of Redis and all
-// dangerous settings. Try writes only the key of the probe, which expires within a minute. DB.Run repeats these checks
-// periodically.
+// dangerous settings. Try writes only the keys of the probe. DB.Run repeats these checks periodically.
 func (db *DB) Try(ctx context.Context) (found string, err error) {
 	var faults, versions []string
 	now := db.probe(ctx, time.Time{})

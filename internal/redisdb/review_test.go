@@ -74,7 +74,7 @@ func TestTryFindsFaultsAndDangerousSettings(t *testing.T) {
 	for _, c := range []struct{ fault, mended, want string }{
 		{"PING", "PING", ""},
 		{"ACL SETUSER poold resetkeys ~other:*", "ACL SETUSER poold resetkeys ~{captcha}:*",
-			"the keys of EVALSHA, here with {captcha}:probe"},
+			"the keys of EVALSHA, here with {captcha}:data"},
 		{"ACL SETUSER poold -evalsha -eval", "ACL SETUSER poold +evalsha +eval",
 			"a right that poold needs: the command EVAL"},
 		{"CONFIG SET appendonly no", "CONFIG SET appendonly yes", "set appendonly yes"},

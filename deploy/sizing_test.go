@@ -86,7 +86,7 @@ func memoryRows(t testing.TB) (rows []row) {
 	add("a token that landed", m.memory("value", "sale"))
 	add("a task of the service", m.memory("task"))
 	add("an ended order among the newest", m.memory("orders")*n/(n+bySite))
-	add("a solve that a budget counts", m.memory("spend"))
+	add("a solve that a budget counts", m.memory("solves"))
 	rows = append(rows, row{"a target with requests", m.memory("stats", "minutes", "periods", "due")})
 
 	setFaults(t, url, notReady)

@@ -236,7 +236,7 @@ func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 		}
 		d.buyer.providers = func(context.Context) []purchase.Status { return []purchase.Status{d.provider, second} }
 		for i := range row.spent {
-			must(d.stock.redis.ZAdd("{captcha}:spend:overall", float64(time.Now().UnixMilli()), strconv.Itoa(i)))
+			must(d.stock.redis.ZAdd("{captcha}:solves:overall", float64(time.Now().UnixMilli()), strconv.Itoa(i)))
 		}
 		d.stock.redis.SetDown(row.down)
 		testkit.Equal(t, "the answer", d.callInPHP(t, "/res.php?action=getbalance&key="+keyAll), want)

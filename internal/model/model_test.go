@@ -242,7 +242,7 @@ func (m *model) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		pipe := m.plain.TxPipeline()
 		money := pipe.HVals(ctx, "{m}:money:"+pool.ScopeOverall+":"+time.Now().UTC().Format("2006-01"))
-		spent, open := pipe.ZCard(ctx, "{m}:spend:"+pool.ScopeOverall), pipe.ZCard(ctx, "{m}:permits:main")
+		spent, open := pipe.ZCard(ctx, "{m}:solves:"+pool.ScopeOverall), pipe.ZCard(ctx, "{m}:permits:main")
 		_, err := pipe.Exec(ctx)
 		if err == nil && (int(spent.Val()) > m.limit || open.Val() > concurrency) {
 			m.Errorf("%d of %d spent, %d of %d in flight", spent.Val(), m.limit, open.Val(), concurrency)

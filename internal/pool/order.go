@@ -26,11 +26,11 @@ const (
 // shared budget refuses it, the identity gets a place in the queue wants.
 var place = newScript("place", `
 -- KEYS 1 order:ORDER 2 deadlines 3 owned:REPLICA 4 permits:ACCOUNT 5 inflight:ID 6 tokens:ID 7 tickets:ID
---      8 brake:KEY 9 brake:ID 10 wants:ACCOUNT 11 due 12 obstacles, then spend:SCOPE for each budget
+--      8 brake:KEY 9 brake:ID 10 queue:ACCOUNT 11 due 12 obstacles, then solves:SCOPE for each budget
 -- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
---      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no wants) 12 stuck providers,
+--      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no queue) 12 stuck providers,
 --      then scope, per_hour, per_day, micros_per_day, micros_per_month for each budget
--- Reply {ok, now, next identity of wants}, or
+-- Reply {ok, now, next identity of the queue}, or
 --       {enough | paused | permit | budget | brake, ms, text, kind of the brake, or spent of a budget in money}
 local order, id, account, replica, life, concurrency, depth, horizon, facts, price, unpooled, stuck = unpack(ARGV)
 if redis.call('EXISTS', KEYS[1]) == 1 then return {'ok', now, ''} end -- a repetition, perhaps of an ended order
@@ -43,7 +43,7 @@ end
 local function queue(obstacle, opens)
   if unpooled == '1' then return end
   local place = tonumber(redis.call('GET', '@turn:' .. id) or now)
-  redis.call('ZADD', '@wants:' .. obstacle, 'LT', waiting > 0 and math.min(place, now - 1e12) or place, id)
+  redis.call('ZADD', '@queue:' .. obstacle, 'LT', waiting > 0 and math.min(place, now - 1e12) or place, id)
   redis.call('ZADD', KEYS[12], 'LT', opens, obstacle)
   redis.call('ZADD', KEYS[11], now + 30000, id)
 end
@@ -168,14 +168,14 @@ return {'ok'}
 // solved, repeated, lost, and costly failed ones.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:KEY
---      8 brake:ID 9 wants:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
---      then spend:SCOPE for each budget
+--      8 brake:ID 9 queue:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
+--      then solves:SCOPE for each budget
 -- ARGV 1 order 2 replica that must own it ('' = any: a callback, or past the deadline) 3 outcome
 --      4 born_after (ms after it was placed) 5 lifetime_ms 6 margin_ms 7 provider|price|extra|text
 --      8 row ('' = no sink) 9 reason 10 answer for a waiting caller: '' or a FailedError as JSON 11 lead_ms 12 task
 --      13 costs although it failed (1, 0) 14 type ('' = no provider is compared with this one)
 --      15 number of other providers that may get the next order, then the scope of each budget in money
--- Reply {outcome, next identity of wants, 1: a decision is due soon}; outcome may be gone, or other: another replica
+-- Reply {outcome, next identity of the queue, 1: a decision is due soon}; outcome may be gone, or other: another replica
 -- owns the order.
 local order, replica, outcome, born_after, lifetime, margin, token, row, reason, answer, lead, task, costly,
   captcha_type, others = unpack(ARGV)
@@ -350,11 +350,11 @@ func (e *NotPlacedError) Error() string {
 func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.ID, err error) {
 	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("owned", p.Replica), p.key("permits", o.Account),
 		p.key("inflight", o.ID), p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID),
-		p.key("wants", o.Account), p.key("due"), p.key("obstacles")}
+		p.key("queue", o.Account), p.key("due"), p.key("obstacles")}
 	args := []any{o.Name, string(o.ID), o.Account, p.Replica, o.Life.Milliseconds(), o.Concurrency, o.Depth,
 		o.Horizon.Milliseconds(), o.Facts, o.Price, bit(o.Unpooled), *p.stuck.Load()}
 	for _, b := range o.Budgets {
-		keys = append(keys, p.key("spend", b.Scope))
+		keys = append(keys, p.key("solves", b.Scope))
 		args = append(args, b.Scope, b.PerHour, b.PerDay, b.MicrosPerDay, b.MicrosPerMonth)
 	}
 	v, err := p.call(ctx, place, keys, args...)
@@ -465,14 +465,14 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (outcome Outcome, next
 		owner = ""
 	}
 	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID),
-		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("wants", o.Account),
+		p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID), p.key("queue", o.Account),
 		p.stats(o.ID), p.key("outbox", "ends"), p.key("value", o.ID, digest(value)), p.key("token", o.Name),
 		p.key("sale", o.Name)}
 	args := []any{o.Name, owner, string(e.Outcome), e.BornAfter.Milliseconds(), e.Lifetime.Milliseconds(),
 		e.Margin.Milliseconds(), token, e.Row, cut(e.Reason), answer, e.Lead.Milliseconds(), e.Task, bit(e.Costs),
 		string(e.Type), e.Others}
 	for _, b := range o.Budgets {
-		keys = append(keys, p.key("spend", b.Scope))
+		keys = append(keys, p.key("solves", b.Scope))
 		if b.HasMoney() {
 			args = append(args, b.Scope)
 		}

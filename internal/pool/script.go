@@ -213,7 +213,7 @@ end
 -- turn ends the wait of the first identity of an obstacle: a decision about it is due soon. If it has to
 -- wait again within 10 s, it keeps its place.
 local function turn(obstacle)
-  local first = redis.call('ZPOPMIN', '@wants:' .. obstacle)
+  local first = redis.call('ZPOPMIN', '@queue:' .. obstacle)
   if not first[1] then return '' end
   redis.call('SET', '@turn:' .. first[1], first[2], 'PX', 10000)
   soon(first[1])

@@ -88,7 +88,7 @@ func countsOf(look *redis.Cmd) Counts {
 func (p *Pool) spent(ctx context.Context, pipe redis.Pipeliner, scope string, now time.Time) (orders [2]*redis.IntCmd) {
 	for i, span := range []time.Duration{time.Hour, 24 * time.Hour} {
 		from := "(" + strconv.FormatInt(now.Add(-span).UnixMilli(), 10)
-		orders[i] = pipe.ZCount(ctx, p.key("spend", scope), from, "+inf")
+		orders[i] = pipe.ZCount(ctx, p.key("solves", scope), from, "+inf")
 	}
 	return orders
 }

@@ -207,7 +207,7 @@ var tables = map[string][]row{
 		{name: "a caller's key has money", given: "HSET money:key:qa:2026-01 01 7 02 6\n", call: affords},
 		{name: "a caller's key has spent its money", given: "HSET money:key:qa:2026-01 01 1 02 7\n", call: affords},
 		{name: "what scopes have spent",
-			given: "ZADD spend:overall now-3600001 x now-3599000 y\nHSET money:overall:2025-12 02 9\n" +
+			given: "ZADD solves:overall now-3600001 x now-3599000 y\nHSET money:overall:2025-12 02 9\n" +
 				"HSET money:overall:2026-01 01 7 02 6\n", call: func(p *Pool) any {
 				totals, err := p.Totals(context.Background(), ScopeOverall, "none")
 				return fmt.Sprint(totals.Spent, err)
@@ -291,8 +291,8 @@ var tables = map[string][]row{
 		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n",
 			call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
 		{name: "the first of an obstacle that may have ended is due",
-			given: "ZADD due now+20000 A now+20000 B\nZADD wants:main 5 B 6 A\n" +
-				"ZADD obstacles now-1 main now-1 empty now+1 later\nZADD wants:later 5 C\n",
+			given: "ZADD due now+20000 A now+20000 B\nZADD queue:main 5 B 6 A\n" +
+				"ZADD obstacles now-1 main now-1 empty now+1 later\nZADD queue:later 5 C\n",
 			call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
 		{name: "a reload keeps the times", given: "ZADD due now+20000 A\n",
 			call: func(p *Pool) any { return p.SetDue(context.Background(), []captcha.ID{"A", "B"}) }},
@@ -326,7 +326,7 @@ var tables = map[string][]row{
 	},
 	"survey": {
 		{name: "two identities", given: oneToken +
-			"HSET stats:A hits 30 left 2 spent 700\nZADD spend:A now-3600000 x now-3599999 y now-86399999 z\n" +
+			"HSET stats:A hits 30 left 2 spent 700\nZADD solves:A now-3600000 x now-3599999 y now-86399999 z\n" +
 			"HSET minutes:A:490922 hits5 4 hits4 3 waited5 2 left59 1\n" +
 			"HSET minutes:A:490923 hits4 8 hits0 9 missed1 0\nHSET periods:A days " + days +
 			"\nHSET minutes:guests:490923 bought1 1\n", call: func(p *Pool) any {
@@ -371,7 +371,7 @@ var tables = map[string][]row{
 		{name: "a repetition changes nothing", call: placed(nil), twice: true},
 		{name: "a late repetition does not bring an ended order back", given: "HSET order:o state ended\n",
 			call: placed(nil)},
-		{name: "tokens and orders suffice", given: oneToken + "ZADD inflight:A now+9 x\nZADD wants:main 5 A\n",
+		{name: "tokens and orders suffice", given: oneToken + "ZADD inflight:A now+9 x\nZADD queue:main 5 A\n",
 			call: placed(nil)},
 		{name: "orders at a provider that is stuck are replaced", given: oneToken + stuckOrders, call: stuck(placed(nil))},
 		{name: "tokens that die within the horizon do not count",
@@ -393,27 +393,27 @@ var tables = map[string][]row{
 			given: "HSET brake:k kind busy next now+3000 every 5000 reason down\n", call: placed(nil)},
 		{name: "a turn is kept, and callers come first",
 			given: "HSET brake:k next now+3000 every 5000 reason down\nZADD tickets:A 1 1000|r1|x\n" +
-				"ZADD wants:main now-9000 A\nZADD obstacles now+9000 main\n", call: placed(nil)},
+				"ZADD queue:main now-9000 A\nZADD obstacles now+9000 main\n", call: placed(nil)},
 		{name: "the account's probe", given: "HSET brake:k next now-1 every 5000 reason down\n", call: placed(nil)},
 		{name: "all permits are in use", given: "ZADD permits:main now+9 x now+9 y now+9 z\n", call: placed(nil)},
 		{name: "an identity whose turn it was has used it", given: "SET turn:A now-8000\n", call: placed(nil)},
 		{name: "an identity that had its turn keeps its place",
 			given: "ZADD permits:main now+9 x now+9 y now+9 z\nSET turn:A now-8000\n", call: placed(nil)},
-		{name: "the next identity has its turn", given: "ZADD permits:main now+9 x\nZADD wants:main 4 A 5 B\n",
+		{name: "the next identity has its turn", given: "ZADD permits:main now+9 x\nZADD queue:main 4 A 5 B\n",
 			call: placed(nil)},
-		{name: "no permit is left for the next identity", given: "ZADD permits:main now+9 x now+9 y\nZADD wants:main 5 B\n",
+		{name: "no permit is left for the next identity", given: "ZADD permits:main now+9 x now+9 y\nZADD queue:main 5 B\n",
 			call: placed(nil)},
-		{name: "budgets count the order", given: "ZADD spend:overall now-86400001 old now-3600000 x\n",
+		{name: "budgets count the order", given: "ZADD solves:overall now-86400001 old now-3600000 x\n",
 			call: placed(limited)},
-		{name: "the budget of an hour is used up", given: "ZADD spend:overall now-1000 x now-500 y\n", call: placed(limited)},
-		{name: "the budget of a day is used up", given: "ZADD spend:overall now-80000000 x now-70000000 y now-60000000 z\n",
+		{name: "the budget of an hour is used up", given: "ZADD solves:overall now-1000 x now-500 y\n", call: placed(limited)},
+		{name: "the budget of a day is used up", given: "ZADD solves:overall now-80000000 x now-70000000 y now-60000000 z\n",
 			call: placed(limited)},
 		{name: "a price is reserved until the money of the day is spent",
 			given: "HSET money:overall:2026-01 01 8000 02 7010\nHSET money:overall:2025-12 02 8000\n",
 			call:  placed(inMoney(10000, 20000))},
 		{name: "the money of a day is spent", given: "HSET money:overall:2026-01 02 7011\n", call: placed(inMoney(10000, 0))},
 		{name: "of two full limits, the one that opens last",
-			given: "ZADD spend:overall now-1000 x now-500 y\nHSET money:overall:2026-01 02 7011\n", call: placed(func(o *Order) {
+			given: "ZADD solves:overall now-1000 x now-500 y\nHSET money:overall:2026-01 02 7011\n", call: placed(func(o *Order) {
 				o.Price, o.Budgets = 3_000_000, []Budget{{Scope: ScopeOverall, PerHour: 2, MicrosPerDay: 10000}}
 			})},
 		{name: "the money of a month is spent", given: "HSET money:overall:2026-01 01 7010 02 1\n",
@@ -421,7 +421,7 @@ var tables = map[string][]row{
 		{name: "the target's own money gives no turn", given: "HSET money:A:2026-01 02 1\n",
 			call: placed(func(o *Order) { o.Price, o.Budgets = 1, []Budget{{Scope: "A", MicrosPerDay: 1}} })},
 		{name: "a free order reserves nothing", call: placed(func(o *Order) { inMoney(1, 0)(o); o.Price = 0 })},
-		{name: "the target's own budget gives no turn", given: "ZADD spend:A now-1000 x\n",
+		{name: "the target's own budget gives no turn", given: "ZADD solves:A now-1000 x\n",
 			call: placed(func(o *Order) { o.Budgets = []Budget{{Scope: "A", PerHour: 1}} })},
 	},
 	"begin": {
@@ -491,7 +491,7 @@ var tables = map[string][]row{
 			call: ended(func(e *End) { e.Outcome, e.Costs = Failed, true })},
 		{name: "the eighth failure begins a brake", given: anOrder + "HSET brake:A count 7 kind failed reason old\n",
 			call: ended(how(Failed))},
-		{name: "an order is lost", given: anOrder + "ZADD wants:main 5 B\n", call: ended(how(Lost))},
+		{name: "an order is lost", given: anOrder + "ZADD queue:main 5 B\n", call: ended(how(Lost))},
 		{name: "the submit is refused: nothing was bought", given: aSubmit,
 			call: ended(how(Refused))},
 		{name: "the third refusal begins a brake", given: aSubmit +
@@ -530,7 +530,7 @@ var tables = map[string][]row{
 			call: ended(how(Fault))},
 		{name: "a refused order gives its price back, on the day of its placing",
 			given: "HSET order:o id A account main owner r1 state submitting placed now-11046000 price 2989001\n" +
-				"HSET money:overall:2026-01 01 2990 02 7\nZADD spend:overall now-9 o\n", call: func(p *Pool) any {
+				"HSET money:overall:2026-01 01 2990 02 7\nZADD solves:overall now-9 o\n", call: func(p *Pool) any {
 				o := theOrder()
 				inMoney(10000, 0)(o)
 				return endOf(p.End(context.Background(), o, &End{Outcome: Refused}))
@@ -707,7 +707,7 @@ func sent(ids ...string) func(p *Pool) any {
 // anOrder is a bought order o of the identity A, placed 10 s ago.
 const anOrder = "HSET order:o id A account main owner r1 state bought placed now-10000 price 5\n" +
 	"ZADD deadlines now+50000 o\nZADD permits:main now+50000 o\n" +
-	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD spend:overall now-10000 o\nHSET stats:A bought 1\n"
+	"ZADD inflight:A now+50000 o\nSADD owned:r1 o\nZADD solves:overall now-10000 o\nHSET stats:A bought 1\n"
 
 // The same order before its task is known.
 var (

@@ -22,8 +22,8 @@ import (
 	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/provider"
+	"poold/internal/purchase/choice"
 	"poold/internal/purchase/signature"
-	"poold/internal/refill/choice"
 	"poold/internal/spool"
 )
 

@@ -186,7 +186,7 @@ func (w *world) number(key, field string) string {
 }
 
 // spend returns the number of orders in the budget.
-func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:spend:overall").Val() }
+func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:solves:overall").Val() }
 
 // inFlight returns the number of orders in flight at a provider.
 func (w *world) inFlight(name string) int64 {

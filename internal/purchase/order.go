@@ -15,7 +15,7 @@ import (
 	"poold/internal/crash"
 	"poold/internal/pool"
 	"poold/internal/provider"
-	"poold/internal/refill/choice"
+	"poold/internal/purchase/choice"
 )
 
 const (

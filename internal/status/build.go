@@ -19,9 +19,9 @@ import (
 	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/purchase"
+	"poold/internal/purchase/choice"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
-	"poold/internal/refill/choice"
 	"poold/internal/replicas"
 	"poold/internal/targets"
 )

@@ -272,7 +272,7 @@ func (t *Tasks) read(ctx context.Context, number, caller string) (pool.Task, Tas
 		return record, Task{}, UnknownTask
 	}
 	task := Task{Type: record.Type}
-	task.Identity, task.Guest = pool.Hash(record.ID)
+	task.Identity, task.Guest = pool.IdentityOf(record.ID)
 	if task.Guest {
 		_ = json.Unmarshal([]byte(record.Facts), &task.Parameters) // Submit has written it
 	}

@@ -122,7 +122,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 			TTL: time.Minute, Source: c.source, Price: 400}
 		id := idIn(t, d.solve(t, c.body, bearer(keyAll)))
 		call := d.solver.last().Call
-		hash, _ := pool.Hash(call.ID)
+		hash, _ := pool.IdentityOf(call.ID)
 		testkit.Equal(t, "the id", id, d.idOf(t, "tok1", "key\x00all\x00")+"."+string(hash)+"."+
 			id[strings.LastIndex(id, ".")+1:])
 		testkit.Equal(t, c.body, call.Row, c.row)

@@ -174,7 +174,7 @@ func (s *Server) pollMany(c *Context, asked *wire.Call) (reply wire.Reply, err e
 	return reply, s.sendSolved(c, &found[last], reply)
 }
 
-func (s *Server) report(c *Context, id string, good bool) error {
+func (s *Server) report(c *Context, id string, accepted bool) error {
 	task, order, err := s.Tasks.Report(c.Ctx(), id, c.Caller.StableName)
 	switch {
 	case err != nil:
@@ -182,7 +182,7 @@ func (s *Server) report(c *Context, id string, good bool) error {
 	case c.Admit(task.Identity) != nil: // the key has lost the target since the submission
 		return compat.UnknownTask
 	}
-	err = s.countReport(c, order, task.Identity, task.Type, good)
+	err = s.countReport(c, order, task.Identity, task.Type, accepted)
 	switch {
 	case errors.Is(err, ErrReported):
 		return compat.Duplicate
@@ -227,7 +227,7 @@ var ofTask = &pool.Call{Task: true}
 // handout returns the Handout for the token of a solved task.
 func handout(c *Context, got *compat.Result) *Handout {
 	c.Target = c.Access.ByID[got.Identity]
-	return &Handout{Token: &got.Token, Call: ofTask, Kind: got.Type}
+	return &Handout{Token: &got.Token, Call: ofTask, Type: got.Type}
 }
 
 func (s *Server) sendSolved(c *Context, got *compat.Result, reply wire.Reply) error {

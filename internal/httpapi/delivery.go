@@ -20,9 +20,9 @@ import (
 // Handout is a token that is being sent to its caller.
 type Handout struct {
 	Token    *pool.Token
-	Call     *pool.Call        // that took the token
-	ID       string            // id of the token in the response
-	Kind     captcha.Type      // type of the captcha
+	Call     *pool.Call // that took the token
+	ID       string     // id of the token in the response
+	Type     captcha.Type
 	Solution map[string]string // the named values of the token; nil = the response has no named values
 	Shared   bool              // other callers may get the token too: the take itself has no row for the audit
 }
@@ -54,7 +54,7 @@ func (s *Server) Deliver(c *Context, t *Handout) error {
 		return s.Send(c, t, echo.MIMETextPlainCharsetUTF8, []byte(token.Value))
 	}
 	a := tokenAnswer{
-		ID: t.ID, Type: t.Kind, Token: token.Value, Solution: t.Solution, Source: token.Source, Provider: token.Provider,
+		ID: t.ID, Type: t.Type, Token: token.Value, Solution: t.Solution, Source: token.Source, Provider: token.Provider,
 		SolvedAt: history.Time{Time: token.Born}, ExpiresAt: history.Time{Time: token.Dies}, TTL: token.TTL.Milliseconds(),
 		Extra: token.Extra.Members(),
 	}

@@ -48,7 +48,7 @@ func (s *Server) ReceiveSolveReport(c *Context) error {
 
 // receiveReport reads a report on a token and counts it. Only the caller that got the token knows its id.
 func (s *Server) receiveReport(c *Context, token string, id captcha.ID, kind captcha.Type) error {
-	good, err := readOutcome(c)
+	accepted, err := readOutcome(c)
 	if err != nil {
 		return err
 	}
@@ -60,34 +60,34 @@ func (s *Server) receiveReport(c *Context, token string, id captcha.ID, kind cap
 	if !valid {
 		return ErrUnknownToken
 	}
-	if err := s.countReport(c, order, id, kind, good); err != nil {
+	if err := s.countReport(c, order, id, kind, accepted); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
 // countReport counts a report on the token of an order and passes it on to the buyer.
-func (s *Server) countReport(c *Context, order string, id captcha.ID, kind captcha.Type, good bool) error {
+func (s *Server) countReport(c *Context, order string, id captcha.ID, kind captcha.Type, accepted bool) error {
 	// A counted report must also be passed on, even if the caller hangs up meanwhile.
-	outcome, sale, err := s.Pool.Report(context.WithoutCancel(c.Ctx()), order, id, good, c.Caller.StableName, rand.Text(),
+	effect, sale, err := s.Pool.Report(context.WithoutCancel(c.Ctx()), order, id, accepted, c.Caller.StableName, rand.Text(),
 		s.Row(c, "", false))
 	switch {
 	case err != nil:
 		return err
-	case outcome == pool.ReportRepeated:
+	case effect == pool.ReportRepeated:
 		return nil
-	case outcome == pool.ReportConflict:
+	case effect == pool.ReportConflict:
 		return ErrReported
-	case outcome != pool.ReportCounted:
+	case effect != pool.ReportCounted:
 		return ErrUnknownToken
 	}
-	s.Buyer.Report(sale.Provider, sale.Task, kind, sale.Age, good)
-	s.Metrics.Reported(good, sale.Age)
+	s.Buyer.Report(sale.Provider, sale.Task, kind, sale.Age, accepted)
+	s.Metrics.Reported(accepted, sale.Age)
 	return nil
 }
 
 // readOutcome reads a body that must be {"outcome":"accepted"} or {"outcome":"rejected"}.
-func readOutcome(c *Context) (good bool, err error) {
+func readOutcome(c *Context) (accepted bool, err error) {
 	const want = `the body must be {"outcome":"accepted"} or {"outcome":"rejected"}`
 	var body struct{ Outcome string }
 	err = c.ReadObject(want, &body)

@@ -41,7 +41,7 @@ func (s *Server) solve(c *Context) error {
 	}
 	kind := asked.Identity.Type
 	out := Handout{
-		Token: &token, Call: request.Call, Kind: kind, Solution: captcha.Named(kind, token.Value),
+		Token: &token, Call: request.Call, Type: kind, Solution: captcha.Named(kind, token.Value),
 		Shared: request.Share != nil, ID: SolveID(signer.ID(token.Order, c.Caller.StableName), asked.Identity),
 	}
 	// A reload may have removed the key or some of its rights.

@@ -47,7 +47,7 @@ func (s *Server) take(c *Context) error {
 		return err
 	}
 	handout := Handout{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName),
-		Kind: c.Target.Identity.Type}
+		Type: c.Target.Identity.Type}
 	if err := s.recheck(c); err != nil {
 		s.ReturnToken(&handout)
 		return err

@@ -107,7 +107,7 @@ type Counts struct {
 	Orders     int           // orders in flight; for a decision without those of stuck providers
 	Waiting    int           // tickets
 	NextExpiry time.Duration // until the first fresh token enters its margin
-	NextLook   time.Duration // until Outliving falls
+	NextAgeing time.Duration // until Outliving falls
 	NextEnd    time.Duration // until the first deadline of an order
 	Counters   Counters
 	Leads      []time.Duration // the last 48 lead times, newest first
@@ -179,7 +179,7 @@ func (p *Pool) decideArguments(look bool, q Query) (keys []string, args []any) {
 func readCounts(v []any) Counts {
 	c := Counts{
 		Due: span(v[0]), Fresh: int(number(v[1])), Outliving: int(number(v[2])), Orders: int(number(v[3])),
-		Waiting: int(number(v[4])), NextExpiry: span(v[5]), NextLook: span(v[6]), NextEnd: span(v[7]),
+		Waiting: int(number(v[4])), NextExpiry: span(v[5]), NextAgeing: span(v[6]), NextEnd: span(v[7]),
 		At: time.UnixMilli(number(v[10])).UTC(),
 	}
 	stats := fieldsOf(v[8])

@@ -29,7 +29,7 @@
 //	                             shared budget refused. Callers come first, then the oldest
 //	obstacles            zset    obstacle -> ms at which its first identity may try again
 //	turn:ID              string  the place in the queue that an identity had; 10 s
-//	solves:SCOPE          zset    order -> ms; only of scopes that have a limit
+//	solves:SCOPE         zset    order -> ms; only of scopes that have a limit
 //	money:SCOPE:MONTH    hash    day of the UTC month -> millionths of the currency; of scopes that limit money, and of
 //	                             the scope spent, which has all; 40 days
 //	brake:ID, brake:KEY  hash    what keeps an identity, or an account with this key, from buying; see Brake

@@ -20,8 +20,8 @@ const Guests captcha.ID = "guests"
 // Guest returns the ID of an identity without a target.
 func Guest(id captcha.ID) captcha.ID { return guestMark + id }
 
-// Hash returns the identity of an ID, and whether the ID is a guest's.
-func Hash(id captcha.ID) (hash captcha.ID, guest bool) {
+// IdentityOf returns the ID without the mark of a guest, and whether it had one.
+func IdentityOf(id captcha.ID) (identity captcha.ID, guest bool) {
 	text, guest := strings.CutPrefix(string(id), guestMark)
 	return captcha.ID(text), guest
 }

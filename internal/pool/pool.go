@@ -207,7 +207,7 @@ func (p *Pool) listen(ctx context.Context) {
 
 // counterID returns the ID that has the counters of an identity.
 func counterID(id captcha.ID) captcha.ID {
-	if _, guest := Hash(id); guest {
+	if _, guest := IdentityOf(id); guest {
 		return Guests
 	}
 	return id

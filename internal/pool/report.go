@@ -41,7 +41,7 @@ type Sale struct {
 // Effect is what a report changed.
 type Effect int
 
-// The outcomes of Report.
+// The effects of Report.
 const (
 	ReportUnknown  Effect = 0 // no such token of the identity, or it died more than 15 min ago
 	ReportCounted  Effect = 1

@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -235,8 +236,8 @@ local function tally(account, captcha_type, kind, adds)
   local fade = math.exp(math.min(0, (redis.call('HGET', key, 'at') or now) - now) / 3600000)
   local sums = redis.call('HGETALL', key)
   for i = 1, #sums, 2 do
-    local keep = string.sub(sums[i], 1, #kind) == kind and math.exp(-1 / 40) or 1
-    adds[sums[i]] = (adds[sums[i]] or 0) + sums[i + 1] * fade * keep
+    local share = string.sub(sums[i], 1, #kind) == kind and math.exp(-1 / 40) or 1
+    adds[sums[i]] = (adds[sums[i]] or 0) + sums[i + 1] * fade * share
   end
   adds.at = now
   for name, sum in pairs(adds) do redis.call('HSET', key, name, string.format('%.6f', sum)) end
@@ -306,7 +307,7 @@ func newScript(name, body string) *script {
 var declared = regexp.MustCompile(`(?m)^local function (\w+)`)
 
 // link puts before a body the first part of head, and the functions that the body calls: a function costs time in
-// each run, even if nothing calls it.
+// each run, even if nothing calls it. So no function of head contains a blank line.
 func link(head, body string) string {
 	parts := strings.Split(head, "\n\n")
 	for _, part := range slices.Backward(parts[1:]) {
@@ -393,3 +394,16 @@ func texts(v any) (list []string) {
 func number(v any) int64 { n, _ := v.(int64); return n }
 
 func span(v any) time.Duration { return time.Duration(number(v)) * time.Millisecond }
+
+func bit(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// millis reads Unix ms.
+func millis(s string) time.Time {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return time.UnixMilli(n).UTC()
+}

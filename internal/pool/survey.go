@@ -131,7 +131,7 @@ func (p *Pool) Totals(ctx context.Context, scopes ...string) (t Totals, err erro
 	}
 	var guests []Query
 	for _, id := range due.Val() {
-		if _, guest := Hash(captcha.ID(id)); guest {
+		if _, guest := IdentityOf(captcha.ID(id)); guest {
 			guests = append(guests, Query{ID: captcha.ID(id)})
 		}
 	}

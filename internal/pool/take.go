@@ -482,19 +482,6 @@ func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
 	return err
 }
 
-func bit(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// millis reads Unix ms.
-func millis(s string) time.Time {
-	n, _ := strconv.ParseInt(s, 10, 64)
-	return time.UnixMilli(n).UTC()
-}
-
 // flush discards the tokens of an identity.
 var flush = newScript("flush", `
 -- KEYS 1 tokens:ID 2 stats:ID 3 due

@@ -42,7 +42,7 @@ type protocol interface {
 	// The method submit returns an error if the protocol cannot express the parameters.
 	submit(r Request) (query, error)
 	// The method ask returns a call with another action. The task is "" if the action concerns the account.
-	ask(action, task string, t captcha.Type, good bool) (q query, offered bool)
+	ask(action, task string, t captcha.Type, accepted bool) (q query, offered bool)
 	// The method pace returns how long to wait before the first poll of a task, and between polls.
 	pace(t captcha.Type) (firstPoll, interval time.Duration)
 	// The method reportWindow returns how long after a solve the service accepts a report about its token.

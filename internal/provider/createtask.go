@@ -35,16 +35,16 @@ func (t createTask) submit(r Request) (query, error) {
 // ask returns the call for an action. For reports, 2captcha has one pair of paths for all types, CapMonster a path for
 // bad reports about tokens, and CapSolver a call of another form, which is not supported. The other services have the
 // paths of anti-captcha: a pair of paths for reCAPTCHA, and one each for bad reports about hCaptcha and pictures.
-func (t createTask) ask(action, task string, kind captcha.Type, good bool) (query, bool) {
+func (t createTask) ask(action, task string, kind captcha.Type, accepted bool) (query, bool) {
 	path, offered := map[string]string{poll: "/getTaskResult", balance: "/getBalance"}[action]
 	switch {
 	case action != report, t.profile == capSolver:
 	case t.profile == twoCaptcha:
-		path, offered = "/report"+map[bool]string{true: "Correct", false: "Incorrect"}[good], true
+		path, offered = "/report"+map[bool]string{true: "Correct", false: "Incorrect"}[accepted], true
 	case t.profile == capMonster && kind != captcha.Image:
-		path, offered = "/reportIncorrectTokenCaptcha", !good
+		path, offered = "/reportIncorrectTokenCaptcha", !accepted
 	default:
-		path, offered = wire.ReportPath(kind, good)
+		path, offered = wire.ReportPath(kind, accepted)
 	}
 	fields := map[string]any{}
 	if n, err := strconv.ParseInt(task, 10, 64); err == nil && strconv.FormatInt(n, 10) == task {

@@ -40,8 +40,8 @@ func (l inPHP) submit(r Request) (query, error) {
 }
 
 // ask returns the call for an action. Only captchaai offers threadsinfo.
-func (l inPHP) ask(action, task string, _ captcha.Type, good bool) (query, bool) {
-	verdict := map[bool]string{true: "reportgood", false: "reportbad"}[good]
+func (l inPHP) ask(action, task string, _ captcha.Type, accepted bool) (query, bool) {
+	verdict := map[bool]string{true: "reportgood", false: "reportbad"}[accepted]
 	word := map[string]string{poll: "get", balance: "getbalance", threads: "threadsinfo", report: verdict}[action]
 	fields := url.Values{"action": {word}}
 	if task != "" {

@@ -18,8 +18,8 @@ func (c *Client) ReportWindow() time.Duration { return c.protocol.reportWindow()
 // Report reports to the service whether a site accepted the token of a task. A repeated report
 // succeeds. The error is ErrNoReport, an *Error, or the error of ctx. A refused report is a fault
 // of class Task.
-func (c *Client) Report(ctx context.Context, task string, t captcha.Type, good bool) error {
-	q, offered := c.protocol.ask(report, task, t, good)
+func (c *Client) Report(ctx context.Context, task string, t captcha.Type, accepted bool) error {
+	q, offered := c.protocol.ask(report, task, t, accepted)
 	if !offered || task == "" {
 		return ErrNoReport
 	}

@@ -38,7 +38,7 @@ type Provider interface {
 	Submit(ctx context.Context, r provider.Request) (task string, err error)
 	SolvedAtOnce(task string) (s provider.Solution, is bool)
 	Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error)
-	Report(ctx context.Context, task string, t captcha.Type, good bool) error
+	Report(ctx context.Context, task string, t captcha.Type, accepted bool) error
 	ReportWindow() time.Duration
 	Threads(ctx context.Context) (total int, ok bool, err error)
 	ReadBalance(ctx context.Context) error

@@ -97,7 +97,7 @@ func (s *Service) poll(id string, at time.Time) (_ Task, code string) {
 
 // report records a report about a solved task, or returns an error code. Each task
 // accepts only one report.
-func (s *Service) report(id string, good bool, at time.Time) (code string) {
+func (s *Service) report(id string, accepted bool, at time.Time) (code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, code := s.findLocked(id, at)
@@ -109,7 +109,7 @@ func (s *Service) report(id string, good bool, at time.Time) (code string) {
 	case t.Reported != "":
 		return wire.CodeDuplicate
 	}
-	t.Reported = map[bool]string{true: "good", false: "bad"}[good]
+	t.Reported = map[bool]string{true: "good", false: "bad"}[accepted]
 	return ""
 }
 

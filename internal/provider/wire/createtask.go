@@ -33,20 +33,20 @@ var createTaskPaths = func() map[string]Call {
 		"/reportIncorrectTokenCaptcha": {Action: Report},
 	}
 	for _, kind := range captcha.Kinds {
-		for _, good := range []bool{false, true} {
-			if path, offered := ReportPath(kind.Type, good); offered {
-				paths[path] = Call{Action: Report, Good: good}
+		for _, accepted := range []bool{false, true} {
+			if path, offered := ReportPath(kind.Type, accepted); offered {
+				paths[path] = Call{Action: Report, Good: accepted}
 			}
 		}
 	}
 	return paths
 }()
 
-// ReportPath returns the path of anti-captcha and its copies for a report about a type of CAPTCHA. They accept good
+// ReportPath returns the path of anti-captcha and its copies for a report about a type of CAPTCHA. They take good
 // reports only about reCAPTCHA.
-func ReportPath(t captcha.Type, good bool) (path string, offered bool) {
+func ReportPath(t captcha.Type, accepted bool) (path string, offered bool) {
 	word := captcha.Of(t).Report
-	if good {
+	if accepted {
 		return "/reportCorrect" + word, word == "Recaptcha"
 	}
 	return "/reportIncorrect" + word, word != ""

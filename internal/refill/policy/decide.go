@@ -72,8 +72,8 @@ func Decide(p Params, l *Learned, c *Counts, at time.Time) Decision {
 		d.Order = max(0, d.Want-(c.Outliving+c.Orders-c.Waiting))
 	}
 	// Before these times, only an event can change the decision.
-	if c.NextLook >= 0 {
-		d.Next = min(d.Next, c.NextLook)
+	if c.NextAgeing >= 0 {
+		d.Next = min(d.Next, c.NextAgeing)
 	}
 	if c.NextEnd > 0 {
 		d.Next = min(d.Next, c.NextEnd)

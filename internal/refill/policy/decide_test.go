@@ -22,7 +22,7 @@ type target struct {
 }
 
 func newTarget(change func(p *Params)) *target {
-	x := &target{p: usual(), c: Counts{NextExpiry: -1, NextLook: -1}}
+	x := &target{p: usual(), c: Counts{NextExpiry: -1, NextAgeing: -1}}
 	if change != nil {
 		change(&x.p)
 	}
@@ -73,16 +73,16 @@ func TestFixed(t *testing.T) {
 		order int
 		next  time.Duration
 	}{
-		"empty":                              {Counts{NextLook: -1}, 5, Never},
-		"full":                               {Counts{Fresh: 5, Outliving: 5, NextLook: time.Minute}, 0, time.Minute},
-		"orders count":                       {Counts{Fresh: 1, Outliving: 1, Orders: 3, NextLook: 9}, 1, 9},
-		"a token that dies soon is replaced": {Counts{Fresh: 5, Outliving: 4, NextLook: 3}, 1, 3},
-		"each pending caller wants one more": {Counts{Orders: 5, Waiting: 3, NextLook: -1, NextEnd: 7}, 3, 7},
+		"empty":                              {Counts{NextAgeing: -1}, 5, Never},
+		"full":                               {Counts{Fresh: 5, Outliving: 5, NextAgeing: time.Minute}, 0, time.Minute},
+		"orders count":                       {Counts{Fresh: 1, Outliving: 1, Orders: 3, NextAgeing: 9}, 1, 9},
+		"a token that dies soon is replaced": {Counts{Fresh: 5, Outliving: 4, NextAgeing: 3}, 1, 3},
+		"each pending caller wants one more": {Counts{Orders: 5, Waiting: 3, NextAgeing: -1, NextEnd: 7}, 3, 7},
 		"surplus orders nothing":             {Counts{Fresh: 9, Outliving: 9, Orders: 2}, 0, 0},
 		"paused":                             {Counts{Paused: true, Waiting: 3, Resumes: 8}, 0, 8},
 		"paused without an end":              {Counts{Paused: true, Waiting: 3}, 0, Never},
-		"failing, the first probe":           {Counts{Failures: 8, NextLook: -1}, 1, ProbeEvery},
-		"seven failures":                     {Counts{Failures: 7, NextLook: -1}, 5, Never},
+		"failing, the first probe":           {Counts{Failures: 8, NextAgeing: -1}, 1, ProbeEvery},
+		"seven failures":                     {Counts{Failures: 7, NextAgeing: -1}, 5, Never},
 	} {
 		a := newTarget(func(p *Params) { p.Adaptive, p.Depth = false, 5 })
 		a.c = x.c
@@ -429,7 +429,7 @@ func TestDecisionsKeepTheLimits(t *testing.T) {
 			x.c.Outliving = rapid.IntRange(0, x.c.Fresh).Draw(t, "outliving")
 			x.c.Orders = rapid.IntRange(0, 60).Draw(t, "orders")
 			x.c.Waiting = rapid.IntRange(0, 20).Draw(t, "waiting")
-			x.c.NextLook = time.Duration(rapid.Int64Range(-1, int64(time.Minute)).Draw(t, "look"))
+			x.c.NextAgeing = time.Duration(rapid.Int64Range(-1, int64(time.Minute)).Draw(t, "look"))
 			x.check(t)
 		}
 	})

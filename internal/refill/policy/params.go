@@ -40,7 +40,7 @@ type Counts struct {
 	Paused     bool            // an operator paused buying
 	Resumes    time.Duration   // time until the pause ends by itself; 0 = the pause has no end
 	NextExpiry time.Duration   // time until the first fresh token reaches its margin; <0 = no fresh token
-	NextLook   time.Duration   // time until Outliving falls; <0 = Outliving is 0
+	NextAgeing time.Duration   // time until Outliving falls; <0 = Outliving is 0
 	NextEnd    time.Duration   // time until the first order expires; 0 = no order
 	Leads      []time.Duration // the last 48 lead times
 	Failures   int             // orders that failed in a row

@@ -99,13 +99,13 @@ func (r *replay) decide() {
 		Totals: Totals{Requests: int64(n.Requests), Hits: int64(n.Hits), Solved: int64(n.Bought), Failed: int64(n.Failed),
 			Expired: int64(n.Expired)},
 		Fresh: len(r.tokens), Outliving: len(r.tokens) - dying, Orders: len(r.orders),
-		NextExpiry: -1, NextLook: -1,
+		NextExpiry: -1, NextAgeing: -1,
 	}
 	if len(r.tokens) > 0 {
 		s.NextExpiry = inSeconds(r.tokens[0] - r.now)
 	}
 	if dying < len(r.tokens) {
-		s.NextLook = inSeconds(r.tokens[dying] - r.now - lead)
+		s.NextAgeing = inSeconds(r.tokens[dying] - r.now - lead)
 	}
 	r.learned.Learn(r.Params, &s, at)
 	d := Decide(r.Params, r.learned, &s, at)

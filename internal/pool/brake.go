@@ -90,8 +90,8 @@ type Brake struct {
 	Avoid []string
 }
 
-// Brakes reports whether orders are kept back, apart from a pause.
-func (b Brake) Brakes() bool { return !b.Since.IsZero() }
+// Holds reports whether the brake keeps orders back, apart from a pause.
+func (b Brake) Holds() bool { return !b.Since.IsZero() }
 
 // IsPaused reports whether the operator paused buying.
 func (b Brake) IsPaused() bool { return b.Paused != "" }
@@ -121,7 +121,7 @@ func readBrake(f fields, at time.Time) Brake {
 	return b
 }
 
-// The kinds of a brake that Brake sets. The others are ends of orders.
+// The kinds of a brake that SetBrake sets. The others are ends of orders.
 const (
 	BrakeAccount = "account" // money, key or ban
 	BrakeOutage  = "outage"  // no proper answers
@@ -129,9 +129,9 @@ const (
 	BrakeHangs   = "hangs"   // orders bring no token: only a token ends it
 )
 
-// Brake sets the brake of an account's key: one order is placed each `every`. The failed call was sent `ago` ago.
+// SetBrake sets the brake of an account's key: one order is placed each `every`. The failed call was sent `ago` ago.
 // False: a call that was sent later has proved the account.
-func (p *Pool) Brake(ctx context.Context, key, kind, reason string, every, ago time.Duration) (bool, error) {
+func (p *Pool) SetBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) (bool, error) {
 	v, err := p.call(ctx, brakeAccount, []string{p.key("brake", key)}, kind, cut(reason), every.Milliseconds(),
 		ago.Milliseconds())
 	return err == nil && number(v[0]) == 1, err

@@ -411,7 +411,7 @@ const (
 	Refused       Outcome = "refused"        // the service refused the submit
 	BadParameters Outcome = "bad_parameters" // the service rejects the parameters
 	Busy          Outcome = "busy"           // the service has no capacity
-	Fault         Outcome = "fault"          // the account has a fault; see Pool.Brake
+	Fault         Outcome = "fault"          // the account has a fault; see Pool.SetBrake
 	Stopped       Outcome = "stopped"        // nothing was submitted
 	Late          Outcome = "late"           // past the deadline: Stopped or Lost
 

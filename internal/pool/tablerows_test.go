@@ -881,7 +881,7 @@ func beaten(p *Pool) any { return fmt.Sprint(p.Beat(context.Background())) }
 
 func braked(kind string, ago time.Duration) func(p *Pool) any {
 	return func(p *Pool) any {
-		return fmt.Sprint(p.Brake(context.Background(), "k", kind, "no money", 20*time.Second, ago))
+		return fmt.Sprint(p.SetBrake(context.Background(), "k", kind, "no money", 20*time.Second, ago))
 	}
 }
 

@@ -637,7 +637,7 @@ func TestReports(t *testing.T) {
 		r.Report("main", "T2", captcha.Turnstile, 61*second, true)
 		r.Report("gone", "T3", captcha.Turnstile, 0, true)
 		for _, kind := range []string{string(pool.Busy), string(pool.Refused), pool.BrakeAccount} {
-			_, err := r.pool.Brake(t.Context(), "main.main-key", kind, "no", time.Minute, 0)
+			_, err := r.pool.SetBrake(t.Context(), "main.main-key", kind, "no", time.Minute, 0)
 			testkit.NoError(t, err)
 			time.Sleep(2 * second)
 			r.Report("main", kind, captcha.Turnstile, 0, true)

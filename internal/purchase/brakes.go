@@ -123,7 +123,7 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 // stateOf returns the state of a provider whose key has a brake.
 func stateOf(p Provider, brake pool.Brake) provider.State {
 	s := provider.State{Kind: provider.StateOK, Balance: p.Balance()}
-	if !brake.Brakes() {
+	if !brake.Holds() {
 		return s
 	}
 	s.Kind, s.Reason, s.Since, s.Until = provider.StateDown, brake.Reason, brake.Since, brake.Next
@@ -294,7 +294,7 @@ func isProper(err error) (counts, failed bool) {
 
 // setBrake sets the brake of a key. Without an answer of Redis the next failed call tries again.
 func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) {
-	_, _ = b.c.Pool.Brake(context.WithoutCancel(ctx), key, kind, reason, every, ago)
+	_, _ = b.c.Pool.SetBrake(context.WithoutCancel(ctx), key, kind, reason, every, ago)
 }
 
 // pollsSlowly reports whether the service refuses polls because of an account fault.
@@ -319,21 +319,21 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 	}
 	var stuck []string
 	all := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !isDown(other) })
-	none := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !other.Brakes() })
+	none := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !other.Holds() })
 	for i, a := range listed {
 		as.mu.Lock()
 		before, now := a.brake, brakes[i]
-		if a.inherited = a.inherited && !now.Brakes(); a.inherited {
+		if a.inherited = a.inherited && !now.Holds(); a.inherited {
 			now = before
 		} else if isDown(before) && isDown(now) && before.Since.Before(now.Since) {
 			now.Since = before.Since // the new key is wrong, too
 		}
-		if a.brake = now; !before.Brakes() && now.Brakes() {
+		if a.brake = now; !before.Holds() && now.Holds() {
 			a.tried = time.Now()
-		} else if now.Brakes() && !now.Next.Equal(before.Next) && time.Until(now.Next) < now.Every/2 { // Buyer.Probe
+		} else if now.Holds() && !now.Next.Equal(before.Next) && time.Until(now.Next) < now.Every/2 { // Buyer.Probe
 			a.tried = time.Time{} // the next order goes there, also if another provider is up
 		}
-		if before.Brakes() && !now.Brakes() {
+		if before.Holds() && !now.Holds() {
 			a.slowPolls, a.solved = false, time.Now()
 		}
 		if isDown(before) != isDown(now) {
@@ -358,7 +358,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 
 // isDown reports whether a brake is more than a busy service.
 func isDown(brake pool.Brake) bool {
-	return brake.Brakes() && brake.Kind != string(pool.Busy) && brake.Kind != string(pool.Refused)
+	return brake.Holds() && brake.Kind != string(pool.Busy) && brake.Kind != string(pool.Refused)
 }
 
 // isEmpty reports whether the fault of an account is its empty balance.
@@ -367,7 +367,7 @@ func isEmpty(brake pool.Brake) bool { return strings.Contains(brake.Reason, "BAL
 // isStuck reports whether orders in flight bring no token: the service hangs, or answers no polls of a key. With an
 // empty balance it does.
 func isStuck(brake pool.Brake) bool {
-	return brake.Brakes() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeHangs ||
+	return brake.Holds() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeHangs ||
 		brake.Kind == pool.BrakeAccount && !isEmpty(brake))
 }
 

@@ -380,7 +380,7 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	wants := policy.Decide(p, d.subject.learned, counts, at)
 	asked := d.subject.want
 	d.subject.want, d.subject.next = wants.Want, wants.Next
-	if c.Brake.Brakes() {
+	if c.Brake.Holds() {
 		wants.Order = min(wants.Order, 1)
 		if wait := c.Brake.Next.Sub(c.At); wait > 0 {
 			wants.Order, wants.Next = 0, wait
@@ -393,7 +393,7 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	}
 	d.subject.avoided = c.Brake.Avoid
 	d.held, spec.Avoid = c.Fresh+c.Orders-c.Waiting, d.subject.avoided
-	spec.Depth, spec.Horizon, spec.Probe = wants.Want, spec.Margin+lead, c.Brake.Brakes()
+	spec.Depth, spec.Horizon, spec.Probe = wants.Want, spec.Margin+lead, c.Brake.Holds()
 	if len(c.Leads) >= leadsToWait {
 		leads := slices.Sorted(slices.Values(c.Leads))
 		spec.Shortest, spec.Usual = leads[0], leads[len(leads)/2]

@@ -67,7 +67,7 @@ func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 		case pool.ReasonBrake:
 			// Only the counts show whether the brake is the identity's own or an account's.
 			c, err := b.Pool.Look(ctx, pool.Query{ID: s.ID, Margin: s.Margin})
-			if err == nil && c.Brake.Brakes() {
+			if err == nil && c.Brake.Holds() {
 				answer = &pool.FailedError{BadParameters: c.Brake.Kind == string(pool.BadParameters), Reason: c.Brake.Reason}
 			}
 		}

@@ -96,7 +96,7 @@ func keyed(r *Replica, key string) <-chan Answer {
 }
 
 func brake(r *Replica, kind, reason string, length time.Duration) {
-	_, _ = r.Pool.Brake(context.Background(), "main.k", kind, reason, length, 0)
+	_, _ = r.Pool.SetBrake(context.Background(), "main.k", kind, reason, length, 0)
 }
 
 func picture(r *Replica, bytes string) <-chan Answer {

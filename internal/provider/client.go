@@ -45,7 +45,8 @@ type protocol interface {
 	ask(action, task string, t captcha.Type, accepted bool) (q query, offered bool)
 	// The method pace returns how long to wait before the first poll of a task, and between polls.
 	pace(t captcha.Type) (firstPoll, interval time.Duration)
-	// The method reportWindow returns how long after a solve the service accepts a report about its token.
+	// The method reportWindow returns how long after a solve the service accepts a report about its token. A protocol
+	// without reports may return any time: its method ask offers none.
 	reportWindow() time.Duration
 	// The method read parses the reply to a call. The error has the type malformedReply. The HTTP status of a reply that
 	// read finds unexpected is considered by the caller.

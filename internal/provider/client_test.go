@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +15,21 @@ import (
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
+
+// Each protocol of the file has an implementation, and a dialect, with which the tests of replies and secrets try it.
+func TestEveryProtocol(t *testing.T) {
+	field, _ := reflect.TypeFor[targets.Provider]().FieldByName("Protocol")
+	for _, name := range strings.Fields(field.Tag.Get("oneof")) {
+		protocol := targets.Protocol(name)
+		if protocolOf(targets.Provider{Protocol: protocol}) == nil {
+			t.Errorf("%s has no row in protocolOf (client.go)", name)
+		}
+		has := slices.ContainsFunc(dialects(), func(d dialect) bool { return d.api == protocol })
+		if !has && protocol != targets.ProtocolSimulated { // which speaks in_php
+			t.Errorf("%s has no row in dialects (hostile_test.go)", name)
+		}
+	}
+}
 
 // The file's poll times hold. Without them the service, the protocol and the type decide.
 func TestPace(t *testing.T) {

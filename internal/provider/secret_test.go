@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"poold/internal/captcha"
@@ -29,13 +30,21 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	}
 	for _, d := range dialects() {
 		for name, handler := range echoes(d.refused) {
+			var calls atomic.Int32
 			c, j := newServedClient(t, targets.Provider{Protocol: d.api, Balance: true},
 				func(w http.ResponseWriter, r *http.Request) {
+					calls.Add(1)
 					check("the request line", r.RequestURI)
 					r.Header.Del("Authorization") // the place for a key
 					check("a header", fmt.Sprint(r.Header))
 					handler(w, r)
 				})
+			id := id
+			if _, err := c.protocol.submit(Request{Identity: id}); err != nil {
+				id = v2 // this protocol has no proxies
+			}
+			_, err := c.Submit(t.Context(), Request{Identity: id})
+			testkit.Equal(t, fmt.Sprintf("%s: calls of a submit (%v)", d.api, err), calls.Load(), 1)
 			makeEveryCall(t, c, j, name, id, check)
 		}
 	}

@@ -169,7 +169,7 @@ func (s *Server) pollMany(c *Context, asked *wire.Call) (reply wire.Reply, err e
 	}
 	last := len(found) - 1
 	for i := range found[:last] {
-		s.Arrived(c, handout(c, &found[i]))
+		s.Arrived(c, deliveryOf(c, &found[i]))
 	}
 	return reply, s.sendSolved(c, &found[last], reply)
 }
@@ -224,14 +224,14 @@ func threads(now *status.Document) wire.ThreadsAnswer {
 // ofTask is the call of each task: the token stays with the task, because the client may poll again.
 var ofTask = &pool.Call{Task: true}
 
-// handout returns the Handout for the token of a solved task.
-func handout(c *Context, got *compat.Result) *Handout {
+// deliveryOf returns the Delivery for the token of a solved task.
+func deliveryOf(c *Context, got *compat.Result) *Delivery {
 	c.Target = c.Access.ByID[got.Identity]
-	return &Handout{Token: &got.Token, Call: ofTask, Type: got.Type}
+	return &Delivery{Token: &got.Token, Call: ofTask, Type: got.Type}
 }
 
 func (s *Server) sendSolved(c *Context, got *compat.Result, reply wire.Reply) error {
-	return s.Send(c, handout(c, got), reply.Type, reply.Body)
+	return s.Send(c, deliveryOf(c, got), reply.Type, reply.Body)
 }
 
 // submitTerms returns the terms for a submission. If no target of the caller has the identity, the

@@ -17,8 +17,8 @@ import (
 	"poold/internal/strictjson"
 )
 
-// Handout is a token that is being sent to its caller.
-type Handout struct {
+// Delivery is a token that is being sent to its caller.
+type Delivery struct {
 	Token    *pool.Token
 	Call     *pool.Call // that took the token
 	ID       string     // id of the token in the response
@@ -44,7 +44,7 @@ type tokenAnswer struct {
 }
 
 // Deliver sends a token: as text if the caller prefers text, otherwise as JSON.
-func (s *Server) Deliver(c *Context, t *Handout) error {
+func (s *Server) Deliver(c *Context, t *Delivery) error {
 	if c.Ctx().Err() != nil {
 		s.ReturnToken(t)
 		return ErrHungUp
@@ -68,7 +68,7 @@ func (s *Server) Deliver(c *Context, t *Handout) error {
 
 // Send writes a complete response with a token. Send waits until the operating system has accepted
 // all bytes, because an error after the return of the handler would be lost.
-func (s *Server) Send(c *Context, t *Handout, contentType string, body []byte) error {
+func (s *Server) Send(c *Context, t *Delivery, contentType string, body []byte) error {
 	before := sentBytes(c.Ctx())
 	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
 	err := c.Blob(http.StatusOK, contentType, body)
@@ -88,7 +88,7 @@ func (s *Server) Send(c *Context, t *Handout, contentType string, body []byte) e
 }
 
 // Arrived counts a token that reached its caller.
-func (s *Server) Arrived(c *Context, t *Handout) {
+func (s *Server) Arrived(c *Context, t *Delivery) {
 	s.noteShared(c.Ctx(), t)
 	if token := t.Token; token.Source != pool.FromReplay { // a replay repeats a counted hand-out
 		age := token.Dies.Add(-token.TTL).Sub(token.Born) // all by Redis' clock
@@ -97,7 +97,7 @@ func (s *Server) Arrived(c *Context, t *Handout) {
 	}
 }
 
-func (s *Server) noteShared(ctx context.Context, t *Handout) {
+func (s *Server) noteShared(ctx context.Context, t *Delivery) {
 	if !t.Shared || t.Call.Row == "" {
 		return
 	}
@@ -108,7 +108,7 @@ func (s *Server) noteShared(ctx context.Context, t *Handout) {
 
 // ReturnToken puts a token that reached no caller back into the stock, without blocking. A caller that can request the
 // token again owns it.
-func (s *Server) ReturnToken(t *Handout) {
+func (s *Server) ReturnToken(t *Delivery) {
 	if !t.Shared && t.Call.Fingerprint == "" && !t.Call.Task {
 		s.Pool.Cancel(t.Call)
 	}

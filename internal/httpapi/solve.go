@@ -40,7 +40,7 @@ func (s *Server) solve(c *Context) error {
 		return err
 	}
 	kind := asked.Identity.Type
-	out := Handout{
+	out := Delivery{
 		Token: &token, Call: request.Call, Type: kind, Solution: captcha.Named(kind, token.Value),
 		Shared: request.Share != nil, ID: SolveID(signer.ID(token.Order, c.Caller.StableName), asked.Identity),
 	}

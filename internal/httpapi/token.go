@@ -46,13 +46,13 @@ func (s *Server) take(c *Context) error {
 	if err != nil {
 		return err
 	}
-	handout := Handout{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName),
+	delivery := Delivery{Token: &token, Call: &call, ID: signer.ID(token.Order, c.Caller.StableName),
 		Type: c.Target.Identity.Type}
 	if err := s.recheck(c); err != nil {
-		s.ReturnToken(&handout)
+		s.ReturnToken(&delivery)
 		return err
 	}
-	return s.Deliver(c, &handout)
+	return s.Deliver(c, &delivery)
 }
 
 // readCall converts query and headers to a call. The second result is true if `on_empty: solve` applies: the ticket of

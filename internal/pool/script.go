@@ -311,7 +311,7 @@ var declared = regexp.MustCompile(`(?m)^local function (\w+)`)
 func link(head, body string) string {
 	parts := strings.Split(head, "\n\n")
 	for _, part := range slices.Backward(parts[1:]) {
-		if name := declared.FindStringSubmatch(part); name == nil || regexp.MustCompile(`\b`+name[1]+`\(`).MatchString(body) {
+		if name := declared.FindStringSubmatch(part)[1]; regexp.MustCompile(`\b` + name + `\(`).MatchString(body) {
 			body = part + "\n\n" + body
 		}
 	}

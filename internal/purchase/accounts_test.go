@@ -606,7 +606,9 @@ func TestChoice(t *testing.T) {
 		for _, s := range []purchase.Spec{money, ofKey} {
 			testkit.ErrorIs(t, "an order", r.buy(s), purchase.ErrNoPrice)
 		}
-		r.SetProviders([]purchase.Listing{e, priced.listing()})
+		free := priced.listing()
+		free.Price = func(captcha.Type) float64 { return 0 }
+		r.SetProviders([]purchase.Listing{e, free})
 		r.mustBuy(money)
 		testkit.Equal(t, "submits", fmt.Sprint(unpriced.submitted(), priced.submitted()), "0 1")
 	})

@@ -12,9 +12,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// brakeAccount sets the brake of an account. It does nothing if the failed call was sent before a call that proved the
-// account (up). A brake of kind account is replaced only by its own kind. A brake of kind busy replaces none of kind
-// outage, polls or hangs.
+// brakeAccount sets the brake of an account. It does nothing if a later call has proved that the account works (field
+// up). A brake of the kind account gives way only to its own kind. A brake of the kind busy does not replace an outage,
+// polls or hangs.
 var brakeAccount = newScript("brake_account", `
 -- KEYS 1 brake:KEY
 -- ARGV 1 kind 2 reason 3 every_ms 4 ms since the failed call was sent
@@ -29,7 +29,7 @@ redis.call('PEXPIRE', KEYS[1], 86400000)
 return {1}
 `)
 
-// lift ends the brake of an account, because a call that was sent ago_ms ago proved it.
+// lift ends the brake of an account, because a call that was sent ago_ms ago proved that the account works.
 var lift = newScript("lift", `
 -- KEYS 1 brake:KEY
 -- ARGV 1 account 2 ago_ms
@@ -62,7 +62,7 @@ redis.call('ZADD', KEYS[2], now, ARGV[1])
 return {was}
 `)
 
-// retry lets the next order of a failing identity, or of an account, be placed at once.
+// retry allows the next order of a failing identity or account at once, in spite of its brake.
 var retry = newScript("retry", `
 -- KEYS 1 brake:ID or brake:KEY 2 obstacles
 -- ARGV 1 account ('' = an identity)
@@ -85,18 +85,19 @@ type Brake struct {
 	Paused  string    // what the operator said; "" = not paused
 	Resumes time.Time // zero = the pause has no end
 
-	// Avoid lists the providers that braked the identity in the last ten minutes: they refused its parameters, or
-	// several of its orders in a row failed there.
+	// Avoid lists the providers that braked the identity in the last ten minutes: each refused the parameters, or failed
+	// several of the identity's orders in a row.
 	Avoid []string
 }
 
-// Holds reports whether the brake keeps orders back, apart from a pause.
+// Holds reports whether a brake other than a pause keeps orders back.
 func (b Brake) Holds() bool { return !b.Since.IsZero() }
 
 // IsPaused reports whether the operator paused buying.
 func (b Brake) IsPaused() bool { return b.Paused != "" }
 
-// readBrake reads a brake at a time. A brake never lasts longer than its own interval, or a minute.
+// readBrake decodes the fields of a brake. The argument at is the present time. A brake lasts at most its own interval,
+// or a minute.
 func readBrake(f fields, at time.Time) Brake {
 	b := Brake{Kind: f["kind"], Reason: f["reason"], Every: time.Duration(f.int("every")) * time.Millisecond,
 		Failures: int(f.int("failures"))}
@@ -121,7 +122,7 @@ func readBrake(f fields, at time.Time) Brake {
 	return b
 }
 
-// The kinds of a brake that SetBrake sets. The others are ends of orders.
+// The kinds of brakes that SetBrake sets. The script end sets the others, which are named after ends of orders.
 const (
 	BrakeAccount = "account" // money, key or ban
 	BrakeOutage  = "outage"  // no proper answers
@@ -129,8 +130,8 @@ const (
 	BrakeHangs   = "hangs"   // orders bring no token: only a token ends it
 )
 
-// SetBrake sets the brake of an account's key: one order is placed each `every`. The failed call was sent `ago` ago.
-// False: a call that was sent later has proved the account.
+// SetBrake sets the brake of an account's key: from now on one order is placed in each interval `every`. The failed
+// call was sent `ago` ago. SetBrake returns false if a later call has proved that the account works.
 func (p *Pool) SetBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) (bool, error) {
 	v, err := p.call(ctx, brakeAccount, []string{p.key("brake", key)}, kind, cut(reason), every.Milliseconds(),
 		ago.Milliseconds())
@@ -159,13 +160,13 @@ func (p *Pool) Brakes(ctx context.Context, keys []string) ([]Brake, error) {
 	return list, err
 }
 
-// Pause stops buying for an identity; 0 = until Resume.
+// Pause stops buying for an identity. A length of 0 means until Resume.
 func (p *Pool) Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error {
 	_, err := p.setPause(ctx, id, cmp.Or(cut(strings.TrimSpace(reason)), "paused by an operator"), length)
 	return err
 }
 
-// Resume ends a pause, and lets the next order of a failing identity be placed at once; then tried is true.
+// Resume ends a pause. If the identity is failing, Resume also allows its next order at once, and returns true.
 func (p *Pool) Resume(ctx context.Context, id captcha.ID) (tried bool, err error) {
 	return p.setPause(ctx, id, "", 0)
 }
@@ -180,8 +181,8 @@ func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string,
 	return number(v[0]) == 1, nil
 }
 
-// Retry lets the next order be placed at once in spite of a brake. The brake is that of an identity (then account is
-// "") or of an account's key.
+// Retry allows the next order at once in spite of a brake. The brake belongs to an account's key or, if account is "",
+// to an identity.
 func (p *Pool) Retry(ctx context.Context, brake, account string) error {
 	_, err := p.call(ctx, retry, []string{p.key("brake", brake), p.key("obstacles")}, account)
 	return err

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Budget limits the orders of a scope in any hour and any day, and their money on a UTC day and in a UTC month; 0 = no
-// limit. The scope of a target is its identity.
+// Budget limits the orders of a scope in any 60 minutes and in any 24 hours, and their cost in a UTC day and a UTC
+// month. A value of 0 means no limit. The scope of a target is its identity.
 type Budget struct {
 	Scope                        string
 	PerHour, PerDay              int
@@ -36,7 +36,7 @@ local spent, opens = overspent(ARGV[1], 1, ARGV[2], ARGV[3])
 return spent and {opens - now, spent} or {}
 `)
 
-// BudgetName names the budget of a scope within a sentence: the budget of owner qa@example.com.
+// BudgetName names the budget of a scope as part of a sentence, such as "the budget of owner qa@example.com".
 func BudgetName(scope, target string) string {
 	kind, name, _ := strings.Cut(scope, ":")
 	switch {
@@ -50,12 +50,12 @@ func BudgetName(scope, target string) string {
 	return "the budget of " + target
 }
 
-// ToldUsedUp is called when a budget refuses an order of a target, or a take (without a target). Spent is the use of
-// the budget; at opens there is room again.
+// ToldUsedUp is called when a budget refuses an order of a target, or a take (without a target). The argument spent
+// says how much of the budget is used, and opens is the time when it has room again.
 type ToldUsedUp func(scope, target, spent string, opens time.Time)
 
-// RoomAgain says when a used-up budget has room again, in the minute after it. A caller that adds a pause to its own
-// clock is some milliseconds late, which must not name the next minute.
+// RoomAgain says in words when a used-up budget has room again, rounded up to a minute. It ignores some milliseconds,
+// by which a caller that adds a pause to its own clock is late.
 func RoomAgain(at time.Time) string {
 	return "there is room again at " + at.UTC().Round(time.Second).Add(time.Minute-1).Format("2006-01-02 15:04 UTC")
 }
@@ -71,12 +71,12 @@ func (p *Pool) priced(spent string) string {
 	return spent
 }
 
-// UsedUp says that a budget is used up, and adds spent unless it is "".
+// UsedUp returns a sentence that says that a budget is used up, followed by spent unless it is "".
 func UsedUp(whose, spent string) string {
 	return strings.TrimSuffix(whose+" is used up: "+spent, ": ")
 }
 
-// keyBudget returns the error for a caller whose budget is used up.
+// keyBudget returns the error for a call whose key has used up its budget.
 func (p *Pool) keyBudget(c *Call, spent string, opens time.Duration) error {
 	spent = p.priced(spent)
 	until := time.Now().Add(opens)
@@ -84,7 +84,7 @@ func (p *Pool) keyBudget(c *Call, spent string, opens time.Duration) error {
 		Reason: UsedUp("the budget of this key", spent) + "; " + RoomAgain(until)}
 }
 
-// Affords returns the error that a take would return because the caller's budget is used up; nil = it is not.
+// Affords returns nil if the caller's budget has room, and otherwise the error that a take would return.
 func (p *Pool) Affords(ctx context.Context, c *Call) error {
 	if !c.Budget.HasMoney() {
 		return nil

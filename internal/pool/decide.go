@@ -10,9 +10,9 @@ import (
 	"poold/internal/captcha"
 )
 
-// decide reads the counts of an identity, and sets the time of its next decision: in 2 s if something
-// is missing (the caller places orders; if it dies, another replica follows), or when a token begins
-// to be too old, at the latest after period_ms. With look it changes nothing.
+// decide reads the counts of an identity, and sets the time of its next decision. If tokens are missing, the time is in
+// 2 s: the replica that runs the script places orders, and if it dies, another replica decides then. Else it is when
+// the next token will be too old, or after period_ms if that is earlier. With look, decide changes nothing.
 var decide = newScript("decide", `
 -- KEYS 1 due 2 tokens:ID 3 inflight:ID 4 tickets:ID 5 stats:ID 6 brake:ID
 -- ARGV 1 id 2 look (1, 0) 3 margin_ms 4 lead_ms 5 want 6 period_ms 7 stuck providers
@@ -54,8 +54,8 @@ reply[1] = delay
 return reply
 `)
 
-// dueSome hands the identities whose decision is due to the replica that asks, and moves them by 2 s, in
-// which the replica decides. It also wakes the first identity of each obstacle that may have ended.
+// dueSome returns the identities whose decision is due to the replica that asks, and makes them due again in 2 s, in
+// case that replica dies. For each obstacle that may have ended, it also wakes the first identity that waits.
 var dueSome = newScript("due_some", `
 -- KEYS 1 due 2 obstacles
 -- ARGV 1 most
@@ -73,8 +73,8 @@ for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], now + 2000, id) end
 return ids
 `)
 
-// decided writes the result of a decision: the time of the next decision, if it differs from decide's, and the
-// status, if it has changed.
+// decided stores the result of a decision: the time of the next one if the script decide chose another time, and the
+// status if it has changed.
 var decided = newScript("decided", `
 -- KEYS 1 due 2 stats:ID
 -- ARGV 1 id 2 next_ms (-1 = unchanged) 3 status ('' = unchanged)
@@ -86,8 +86,9 @@ end
 return {1}
 `)
 
-// disown takes an identity that this replica cannot decide from due, unless callers or orders need it: then
-// another replica is asked in 2 s. It is due again when a token expires, which otherwise is not counted.
+// disown postpones the decision about an identity that this replica does not know. If callers wait or orders are in
+// flight, another replica is asked in 2 s. Else the identity is due only when its next token expires, so that the
+// expiry is counted.
 var disown = newScript("disown", `
 -- KEYS 1 due 2 tickets:ID 3 inflight:ID
 -- ARGV 1 id
@@ -118,11 +119,12 @@ type Counts struct {
 	Learned    int64           // the version of the learned state; 0 = none
 	At         time.Time       // on Redis' clock
 
-	// Only a look fills these.
+	// Only the method Look fills these fields.
 	Bought, Unknown int // orders in flight that count as bought; those whose submit got no answer
 }
 
-// Counters count events of an identity over all replicas, since it was first seen. At any time
+// Counters count the events of an identity at all replicas, since the identity was first seen. This equation always
+// holds:
 //
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Flushed + Counts.Fresh + Counts.Bought
 type Counters struct {
@@ -133,7 +135,7 @@ type Counters struct {
 	Spent                                                   int64 // billionths of the currency
 }
 
-// Requests counts the finished requests and those that wait.
+// Requests returns the number of requests: those that have ended, and those whose callers wait.
 func (c Counts) Requests() int64 {
 	f := c.Counters
 	return f.Hits + f.Waited + f.Missed + f.Left + int64(c.Waiting)
@@ -153,10 +155,10 @@ type Query struct {
 	Period       time.Duration // time until the next decision if nothing changes
 }
 
-// Decide takes the next decision about an identity.
+// Decide reads the counts of an identity for a decision, and notes when the next decision is due.
 func (p *Pool) Decide(ctx context.Context, q Query) (Counts, error) { return p.decide(ctx, false, q) }
 
-// Look reads the counts and changes nothing.
+// Look reads the counts of an identity and changes nothing.
 func (p *Pool) Look(ctx context.Context, q Query) (Counts, error) { return p.decide(ctx, true, q) }
 
 func (p *Pool) decide(ctx context.Context, look bool, q Query) (Counts, error) {
@@ -212,7 +214,7 @@ func readCounts(v []any) Counts {
 	return c
 }
 
-// Due returns at most `most` identities whose decision is due; this replica decides them within 2 s.
+// Due returns identities whose decision is due, at most `most`. This replica must decide about them within 2 s.
 func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {
 	v, err := p.call(ctx, dueSome, []string{p.key("due"), p.key("obstacles")}, most)
 	ids := make([]captcha.ID, len(v))
@@ -222,7 +224,7 @@ func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {
 	return ids, err
 }
 
-// Decided notes the result of a decision: when the next one is due (below 0 = as Decide said), and a status
+// Decided stores the result of a decision: the time until the next decision (negative: as Decide set it), and a status
 // for all replicas ("" = unchanged).
 func (p *Pool) Decided(ctx context.Context, id captcha.ID, next time.Duration, status string) error {
 	if next < 0 {
@@ -232,7 +234,7 @@ func (p *Pool) Decided(ctx context.Context, id captcha.ID, next time.Duration, s
 	return err
 }
 
-// Disown says that this replica does not know the identity.
+// Disown postpones the decision about an identity that this replica does not know; see the script disown.
 func (p *Pool) Disown(ctx context.Context, id captcha.ID) error {
 	_, err := p.call(ctx, disown, []string{p.key("due"), p.key("tickets", id), p.key("inflight", id)}, string(id))
 	return err
@@ -260,7 +262,8 @@ func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte) (ve
 	return saved.Val(), err
 }
 
-// SetDue makes decisions due now, unless they have another time. A start and a reload pass all targets.
+// SetDue makes decisions due now, except those that already have a time. Each replica passes all its targets at its
+// first pass and every 30 s.
 func (p *Pool) SetDue(ctx context.Context, ids []captcha.ID) error {
 	if len(ids) == 0 {
 		return nil

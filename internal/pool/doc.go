@@ -1,8 +1,8 @@
 // Package pool keeps everything that replicas share in Redis: the tokens of each identity, the
 // tickets of callers that wait, the journal of orders, permits, budgets, brakes and counters.
 //
-// All keys have one hash tag, so that one script sees them all. Each step that must happen as a
-// whole is one script, next to its method. The tables in the tests show the changes of each script.
+// All keys have one hash tag, so that one script sees them all. Each step that must happen as a whole is one script,
+// next to its method. The tables in testdata show what each script changes.
 //
 // # Keys
 //
@@ -58,13 +58,12 @@
 // # Rules
 //
 //   - Redis' clock decides.
-//   - Every script may be repeated with the same arguments: a call's answer is stored with the
-//     hand-out, and every id that a script creates leaves a mark that lives longer than a message
-//     can be late (reply:CALL, state ended of order:ORDER). Only a miss, a refusal or a flush may be
-//     counted again, or find something else, when it is repeated.
-//   - A script may refuse a step (begin, stopped), but never a fact: bought with a task, end with a token.
-//     Only the owner may say that an order brought nothing, or a callback, or anyone after its deadline.
-//   - The first write of cancel, end, and a take that finds a token needs no memory, so they work while
-//     Redis is full.
-//   - No caller is served before an older ticket that could have the token.
+//   - Every script may be repeated with the same arguments. The answer of a call is stored together with the hand-out.
+//     Each call and each order leaves a mark that lives longer than a message can be late (reply:CALL, and state ended
+//     of order:ORDER). Only a repeated miss, refusal or flush may count again, or have another result.
+//   - A script may refuse a step, such as a submit, but it never refuses a fact: a task or a token. Before its
+//     deadline, only the owner or a callback may say that an order brought nothing; afterwards any replica may.
+//   - The scripts cancel and end, and a take that finds a token, work while Redis is full, because their first write
+//     needs no memory.
+//   - No caller gets a token that an older ticket could have.
 package pool

@@ -9,26 +9,26 @@ import (
 )
 
 // A guest is an identity without a target: POST /solve and compatible tasks buy for it, one order for each ticket. Its
-// stock has its own name, so that nothing changes hands when a target with the identity comes or goes. All guests
-// share their counters, because each picture is a guest of its own.
+// ID differs from that of a target with the same identity, so a new or removed target changes nothing for guests. All
+// guests share their counters, because each picture is a guest of its own.
 
 const guestMark = "guest-"
 
-// Guests is the ID that has the counters of all guests.
+// Guests is the ID under which the counters of all guests are kept.
 const Guests captcha.ID = "guests"
 
 // Guest returns the ID of an identity without a target.
 func Guest(id captcha.ID) captcha.ID { return guestMark + id }
 
-// IdentityOf returns the ID without the mark of a guest, and whether it had one.
+// IdentityOf returns the ID without the mark of a guest, and whether it had this mark.
 func IdentityOf(id captcha.ID) (identity captcha.ID, guest bool) {
 	text, guest := strings.CutPrefix(string(id), guestMark)
 	return captcha.ID(text), guest
 }
 
-// admit checks a request for a guest: the rate of all such requests, and the brake of the identity, if it
-// lasts longer than the caller should wait. A repeated call, and one for which a token is ready, buys
-// nothing and passes.
+// admit checks whether a request for a guest may pass. A rate limits all such requests. A brake of the identity refuses
+// the request if it lasts longer than the caller should wait. A repeated call, and a call for which a token is ready,
+// buy nothing and always pass.
 var admit = newScript("admit", `
 -- KEYS 1 rate:guests 2 brake:ID 3 reply:CALL 4 tokens:ID 5 tickets:ID
 -- ARGV 1 id 2 nonce 3 rate (0 = none) 4 rate_per_ms 5 patience_ms
@@ -56,7 +56,8 @@ redis.call('PEXPIRE', KEYS[1], per)
 return {'ok'}
 `)
 
-// refuse answers the callers that no token and no order in flight serves, the latest first, or one call.
+// refuse answers one call, or all callers of an identity for whom there is no token and no order in flight, the latest
+// caller first.
 var refuse = newScript("refuse", `
 -- KEYS 1 tickets:ID 2 tokens:ID 3 inflight:ID
 -- ARGV 1 id 2 answer 3 ticket ('' = all that nothing serves)
@@ -72,7 +73,8 @@ for i = 1, n do fail(ARGV[1], tickets[i], ARGV[2]) end
 return {n}
 `)
 
-// Patience is how long a caller waits for the end of an obstacle. It learns of a longer one at once.
+// Patience is the longest wait for the end of an obstacle. If an obstacle lasts longer, the caller gets the refusal at
+// once.
 const Patience = 2 * time.Second
 
 // Rate limits requests; the zero value means no limit.
@@ -81,8 +83,9 @@ type Rate struct {
 	Per   time.Duration
 }
 
-// Admit lets a request for a guest pass, before its Take. The error may be a *RateError, or a *FailedError if the brake
-// of the identity allows no order for longer than Patience; such a request counts as refused, and must not be taken.
+// Admit checks whether a request for a guest may call Take. A *RateError means that too many requests came. A
+// *FailedError means that the brake of the identity lasts longer than Patience. A request with an error counts as
+// refused, and must not call Take.
 func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
 	v, err := p.call(ctx, admit,
 		[]string{p.key("rate", Guests), p.key("brake", c.ID), p.key("reply", c.Name), p.key("tokens", c.ID),
@@ -99,8 +102,8 @@ func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
 	return nil
 }
 
-// Refuse answers the callers of an identity that no token and no order in flight serves: no order can be
-// placed for them. It returns their number.
+// Refuse answers all callers of an identity for whom there is no token and no order in flight, because no order can be
+// placed. It returns the number of answered callers.
 func (p *Pool) Refuse(ctx context.Context, id captcha.ID, e *FailedError) (int, error) {
 	return p.refuse(ctx, id, "", e)
 }

@@ -10,8 +10,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// beat keeps a replica alive and takes over the orders of dead ones. A replica whose own last beat
-// is too old takes over nothing.
+// beat keeps a replica alive and takes over the orders of dead ones. A replica whose own previous beat is too old takes
+// over nothing.
 var beat = newScript("beat", `
 -- KEYS 1 replicas 2 deadlines
 -- ARGV 1 replica
@@ -36,7 +36,8 @@ return {redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 50),
   redis.call('ZRANGEBYSCORE', KEYS[1], now - DEAD, '+inf'), now}
 `)
 
-// Beat says that this replica lives, and takes over the orders of dead ones. It returns orders past their deadline.
+// Beat notes that this replica lives, and takes over the orders of dead replicas. It returns orders whose deadline has
+// passed.
 func (p *Pool) Beat(ctx context.Context) (late []string, err error) {
 	sent := time.Now()
 	v, err := p.call(ctx, beat, []string{p.key("replicas"), p.key("deadlines")}, p.Replica)
@@ -52,7 +53,7 @@ func (p *Pool) Beat(ctx context.Context) (late []string, err error) {
 	return texts(v[0]), nil
 }
 
-// JournalEntry is an order as the journal has it.
+// JournalEntry is an order as it is stored in the journal.
 type JournalEntry struct {
 	Order
 	Task              string
@@ -62,7 +63,7 @@ type JournalEntry struct {
 	Age               time.Duration // since the placing
 }
 
-// Find reads an order of the journal. False: it does not exist or has ended.
+// Find reads an order from the journal. It returns false if the order does not exist or has ended.
 func (p *Pool) Find(ctx context.Context, order string) (e JournalEntry, is bool, err error) {
 	list, err := p.entries(ctx, []string{order})
 	if err != nil || len(list) == 0 {
@@ -89,7 +90,7 @@ func (p *Pool) Journal(ctx context.Context) (list []JournalEntry, err error) {
 	return list, err
 }
 
-// entries reads orders of the journal, without those that do not exist or have ended.
+// entries reads orders from the journal. It leaves out orders that do not exist or have ended.
 func (p *Pool) entries(ctx context.Context, orders []string) (list []JournalEntry, err error) {
 	var clock *redis.TimeCmd
 	hashes := make([]*redis.MapStringStringCmd, len(orders))
@@ -127,7 +128,7 @@ func (p *Pool) Owned(ctx context.Context) ([]string, error) {
 	return orders.Val(), err
 }
 
-// Drop removes an order from the deadlines, because the journal has lost it.
+// Drop removes an order from the key deadlines, because the order is missing in the journal.
 func (p *Pool) Drop(ctx context.Context, order string) error {
 	return p.pipelined(ctx, func(pipe redis.Pipeliner) { pipe.ZRem(ctx, p.key("deadlines"), order) })
 }

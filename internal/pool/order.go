@@ -22,8 +22,9 @@ const (
 	Ended      State = "ended"
 )
 
-// place stores a new order, if brakes, depth, budgets and permits allow it. If a permit, the brake of the account or a
-// shared budget refuses it, the identity gets a place in the queue wants.
+// place stores a new order, if brakes, depth, budgets and permits allow it. If no permit is free, or a brake of the
+// account or a shared budget refuses the order, the identity gets a place in the queue of this obstacle
+// (queue:OBSTACLE).
 var place = newScript("place", `
 -- KEYS 1 order:ORDER 2 deadlines 3 owned:REPLICA 4 permits:ACCOUNT 5 inflight:ID 6 tokens:ID 7 tickets:ID
 --      8 brake:KEY 9 brake:ID 10 queue:ACCOUNT 11 due 12 obstacles, then solves:SCOPE for each budget
@@ -48,7 +49,7 @@ local function queue(obstacle, opens)
   redis.call('ZADD', KEYS[11], now + 30000, id)
 end
 local probes = {}
--- braked returns the refusal of a brake, or nil if there is none or it lets a probe pass.
+-- braked returns the refusal of a brake, or nil if no brake is set or the brake lets a probe pass.
 local function braked(key, name)
   local next, every, reason, paused, resumes, kind, since, failures = unpack(redis.call('HMGET', key,
     'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failures'))
@@ -105,18 +106,18 @@ for i = 13, #KEYS do
 end
 for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('ZADD', key, now + life, order) end
 redis.call('SADD', KEYS[3], order)
--- If the replica counted as dead meanwhile, the order is adopted all the same.
+-- A replica that counted as dead until now is listed again, so that its order is adopted if it dies.
 redis.call('ZADD', '@replicas', 'NX', now, replica)
 redis.call('HSET', KEYS[1], 'id', id, 'account', account, 'owner', replica, 'state', 'placed', 'placed', now,
   'facts', facts, 'price', price)
--- Nobody may wait for a turn.
+-- Usually no identity waits at the account, and this one had no turn in the queue.
 if redis.call('EXISTS', KEYS[10], '@turn:' .. id) == 0 then return {'ok', now, ''} end
 redis.call('ZREM', KEYS[10], id)
 redis.call('DEL', '@turn:' .. id)
 return {'ok', now, redis.call('ZCARD', KEYS[4]) < tonumber(concurrency) and turn(account) or ''}
 `)
 
-// begin notes that the submit may leave. The owner alone may submit, once.
+// begin notes that the submit may have been sent. Only the owner of the order may submit it, and only once.
 var begin = newScript("begin", `
 -- KEYS 1 order:ORDER
 -- ARGV 1 replica 2 nonce of the submit
@@ -127,8 +128,8 @@ redis.call('HSET', KEYS[1], 'state', 'submitting', 'submit', ARGV[2], 'submitted
 return {1}
 `)
 
-// bought notes the task of an order, or with an empty task that the outcome of its submit is unknown.
-// The replica that knows the task becomes the owner.
+// bought stores the task of an order. An empty task means that the outcome of the submit is unknown. The replica that
+// reports a task becomes the owner of the order.
 var bought = newScript("bought", `
 -- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:KEY 6 deadlines 7 permits:ACCOUNT
 --      8 inflight:ID
@@ -159,13 +160,13 @@ if state ~= 'bought' and row ~= '' then tell('ends', 'kind', 'active', 'order', 
 return {'ok'}
 `)
 
-// end ends an order: everything that its end changes, in one step. A repetition finds it ended.
+// end ends an order, and changes in one step all that depends on this. A repetition finds the order ended.
 //
-// Package purchase decides which end it is. The script corrects this where only the journal knows better. The ends:
-// solved, failed, lost (bought); bad_parameters (bought if a poll said so); refused, busy, fault, stopped (not
-// bought). late becomes stopped or lost. The reply also has discarded (the token came too late for its margin) and
-// repeated (the service sold the text before), which were bought. Only those that cost something count in the budgets:
-// solved, repeated, lost, and costly failed ones.
+// Package purchase names the end of an order, and the script corrects it by the journal. Solved, failed and lost orders
+// were bought. An order with bad_parameters was bought if a poll found this. Orders that ended as refused, busy, fault
+// or stopped were not bought. The script turns late into stopped or lost. It replies discarded if a token came inside
+// its margin, and repeated if the service sold the text before; both were bought. In budgets only these orders still
+// count after their end: solved, repeated, lost, and failed ones that cost something.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:KEY
 --      8 brake:ID 9 queue:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,
@@ -187,7 +188,7 @@ if not owner or state == 'ended' then return {'gone', '', 1} end
 if replica ~= '' and owner ~= replica then return {'other', '', 1} end
 placed = tonumber(placed)
 if outcome == 'late' then outcome = state == 'placed' and 'stopped' or 'lost' end
--- 1. It leaves the journal, its permit and the orders in flight.
+-- 1. The order leaves the journal, its permit and the orders in flight.
 for _, key in ipairs({deadlines, permits, inflight}) do redis.call('ZREM', key, order) end -- needs no memory
 redis.call('DEL', journal)
 redis.call('HSET', journal, 'state', 'ended')
@@ -202,8 +203,8 @@ if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
   for i = 16, #ARGV do charge(ARGV[i], placed, -micros(price)) end -- on the day of its placing
 end
--- 3. The token lands. A refusal of the parameters is disproved by an order that was placed later, and was solved or
--- failed otherwise.
+-- 3. The token enters the stock. If the service refused the parameters before, a later order that was solved, or that
+-- failed for another reason, disproves that refusal.
 local was, began = unpack(redis.call('HMGET', id_brake, 'kind', 'since'))
 local stays = was == 'bad_parameters' and placed <= tonumber(began or 0)
 local quiet = false -- a token that comes as expected, beside others, needs no decision
@@ -225,7 +226,7 @@ if outcome == 'solved' then
         redis.call('HDEL', id_brake, 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next')
       end
       local avoided = not quiet and redis.call('HGET', id_brake, 'avoid:' .. account)
-      -- The account solves again.
+      -- The account solves the identity again, so the identity no longer avoids it.
       if avoided and placed > avoided - 600000 then redis.call('HDEL', id_brake, 'avoid:' .. account) end
       redis.call('SET', stored, string.format('%.0f|', born) .. token, 'PX', dies - now + 60000)
       local sold = table.concat({id, provider, task, string.format('%.0f', born), captcha_type}, '|')
@@ -239,7 +240,8 @@ elseif outcome ~= 'stopped' then
 end
 if costs and tonumber(price) > 0 then count(id, 'spent', price) end
 if costs then charge('spent', now, micros(price)) end
--- 4. The comparison of providers; bad_parameters says more about the identity than about the provider.
+-- 4. The result counts in the comparison of providers, except bad_parameters, which says more about the identity than
+-- about the provider.
 if captcha_type ~= '' and not string.find('bad_parameters busy fault stopped', outcome, 1, true) then
   local good = (outcome == 'solved' or outcome == 'discarded') and 1 or 0
   tally(account, captcha_type, 'order:', {recent = 1, ['order:ended'] = 1, ['order:solved'] = good,
@@ -248,8 +250,9 @@ end
 if was == 'bad_parameters' and not stays and string.find('failed repeated discarded', outcome, 1, true) then
   redis.call('HDEL', id_brake, 'kind', 'since', 'every', 'next')
 end
--- 5. Brakes. The function counts towards a brake, which begins at the count 'from'. The end of a probe doubles its
--- interval. After 15 orders, the next one of an identity waits until the brake is a minute old.
+-- 5. Brakes. The function counts a failure towards a brake, which begins at the count 'from'. A failed probe doubles
+-- the interval of the brake. When 15 orders have failed, an identity places no further one in the first minute of its
+-- brake.
 local function brake(key, weight, from, every, most)
   local since, interval, kind = unpack(redis.call('HMGET', key, 'since', 'every', 'kind'))
   local strict = kind and kind ~= outcome and string.find('bad_parameters account outage polls hangs', kind, 1, true)
@@ -291,7 +294,7 @@ end
 if outcome ~= 'solved' and outcome ~= 'stopped' and outcome ~= 'busy' then
   keep('@stats:' .. counter_id(id), 'failures', now .. '|' .. string.gsub(reason, ',', '\031'), 5)
 end
--- 6. Callers that wait, whom no other order serves, and the row.
+-- 6. Pending callers for whom no other order is in flight get the answer, and the history gets the row.
 if answer ~= '' and outcome ~= 'solved' and outcome ~= 'discarded' and not spread then
   local callers = redis.call('ZRANGE', tickets, 0, 999)
   local supply = redis.call('LLEN', tokens) + redis.call('ZCARD', inflight)
@@ -339,14 +342,15 @@ type NotPlacedError struct {
 	Spent  string        // of the budget: $4.99 of $5 on this UTC day
 }
 
-// Budget says which budget refused: the overall budget is used up.
+// Budget returns a sentence about the budget that refused the order, such as "the overall budget is used up".
 func (e *NotPlacedError) Budget() string { return UsedUp(BudgetName(e.Scope, "this target"), e.Spent) }
 
 func (e *NotPlacedError) Error() string {
 	return "pool: no order: " + e.Reason + " " + e.Scope + e.Text
 }
 
-// Place stores an order, and returns the time and the identity whose turn it is next at the account.
+// Place stores an order. It returns the time by Redis' clock, and the identity that may place the next order at the
+// account.
 func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.ID, err error) {
 	keys := []string{p.key("order", o.Name), p.key("deadlines"), p.key("owned", p.Replica), p.key("permits", o.Account),
 		p.key("inflight", o.ID), p.key("tokens", o.ID), p.key("tickets", o.ID), p.key("brake", o.Key), p.key("brake", o.ID),
@@ -373,8 +377,8 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 	return time.Time{}, "", refused
 }
 
-// Begin notes that the submit may leave. False: the order is another replica's, or has ended, or was
-// submitted before. The nonce identifies this submit, so that Begin may be repeated.
+// Begin notes that the submit may have been sent. It returns false if another replica owns the order, or the order has
+// ended or was submitted before. The nonce identifies this submit, so that Begin may be repeated.
 func (p *Pool) Begin(ctx context.Context, order, nonce string) (bool, error) {
 	v, err := p.call(ctx, begin, []string{p.key("order", order)}, p.Replica, nonce)
 	return err == nil && number(v[0]) == 1, err
@@ -383,12 +387,13 @@ func (p *Pool) Begin(ctx context.Context, order, nonce string) (bool, error) {
 // taskLife is how long a task id belongs to its order.
 const taskLife = 24 * time.Hour
 
-// Unanswered notes that the submit of an order got no clear answer: it is Unknown for o.Hold. The result is ok or Gone.
+// Unanswered notes that the submit of an order got no clear answer. The order stays in the state Unknown for the time
+// o.Hold. The result is "ok" or Gone.
 func (p *Pool) Unanswered(ctx context.Context, o *Order, row string) (Outcome, error) {
 	return p.Bought(ctx, o, "", row)
 }
 
-// Bought notes the task of an order. The result is ok, Gone or RepeatedTask.
+// Bought stores the task of an order. The result is "ok", Gone or RepeatedTask.
 func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (Outcome, error) {
 	v, err := p.call(ctx, bought,
 		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"),
@@ -415,11 +420,11 @@ const (
 	Stopped       Outcome = "stopped"        // nothing was submitted
 	Late          Outcome = "late"           // past the deadline: Stopped or Lost
 
-	// The results of Pool.End for a solved order.
+	// Pool.End returns one of these instead of Solved if the token cannot be used.
 	Repeated  Outcome = "repeated"  // the service gave the token before
 	Discarded Outcome = "discarded" // the token came too late
 
-	// The results of Pool.Bought, Unanswered and End that are no ends.
+	// Pool.Bought, Unanswered and End return these when the order does not end by the call.
 	Gone         Outcome = "gone"          // the order has ended
 	Other        Outcome = "other"         // another replica owns the order
 	RepeatedTask Outcome = "repeated_task" // the task belongs to another order
@@ -430,7 +435,7 @@ type End struct {
 	Outcome Outcome
 	Anyone  bool // whether another replica may own the order: a callback, or past the deadline
 
-	// For a solved order.
+	// These fields are set for a solved order.
 	Provider, Value  string
 	Extra            captcha.Extra
 	Task             string
@@ -444,12 +449,13 @@ type End struct {
 
 	Reason string // for another end
 	Costs  bool   // the service charges for a failed order, or may still solve its task
-	// Answer goes to a guest's caller if no other order serves it.
+	// Answer is sent to the pending caller of a guest if no other order is in flight for it.
 	Answer *FailedError
 	Row    string // JSON for the sink; "" = no sink
 }
 
-// End ends an order. The result is its end, Gone or Other, and the identity whose turn it is next at the account.
+// End ends an order. It returns the outcome (Gone or Other if the call did not end the order), and the identity that
+// may place the next order at the account.
 func (p *Pool) End(ctx context.Context, o *Order, e *End) (outcome Outcome, next captcha.ID, err error) {
 	token, value, answer, owner := "", "", "", p.Replica
 	if e.Outcome == Solved {

@@ -14,11 +14,12 @@ const (
 // Active is the kind of the row of an order in flight.
 const Active = "active"
 
-// senderLife is how long a replica may send rows before another one begins, unless it says Done. Rows that
-// are sent twice must do no harm.
+// senderLife is how long a replica that reads rows may send them. If it has not called Done by then, another replica
+// sends the same rows, so the sink must accept rows twice.
 const senderLife = 20 * time.Second
 
-// readRows reads the oldest rows, if no other replica is sending some. If many wait, each stream gets half.
+// readRows reads the oldest rows of both streams, unless another replica is sending rows. If many rows wait, it reads
+// equally many of each stream.
 var readRows = newScript("rows", `
 -- KEYS 1 sender 2 outbox:ends 3 outbox:handouts
 -- ARGV 1 replica 2 most 3 life_ms
@@ -28,12 +29,12 @@ if sender and sender ~= ARGV[1] then return {0} end
 local others = redis.call('XLEN', KEYS[3])
 local ends = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', math.max(most / 2, most - others))
 local rest = others > 0 and redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', most - #ends) or {}
--- A full Redis refuses it, and is emptied.
+-- A full Redis refuses this SET; the rows are sent all the same, to free memory.
 if #ends + #rest > 0 then redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[3]) end
 return {1, ends, rest}
 `)
 
-// doneRows removes the rows up to the last one of each stream, and lets another replica send.
+// doneRows removes the sent rows from both streams, and allows another replica to send.
 var doneRows = newScript("done", `
 -- KEYS 1 sender 2 outbox:ends 3 outbox:handouts
 -- ARGV 1 replica 2 last of the ends ('' = none) 3 last of the handouts
@@ -48,7 +49,7 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return {}
 `)
 
-// shared appends the row of a hand-out.
+// shared appends the row of a caller that shares a token to the outbox.
 var shared = newScript("shared", `
 -- KEYS 1 outbox:handouts
 -- ARGV 1 kind 2 order 3 row 4 price
@@ -57,7 +58,7 @@ tell('handouts', 'kind', ARGV[1], 'order', ARGV[2], 'row', ARGV[3], 'price', ARG
 return {}
 `)
 
-// Row is what happened to an order or to a call, for a sink outside Redis.
+// Row describes what happened to an order or a call, for the history store outside Redis.
 type Row struct {
 	Stream string // Ends or Handouts
 	ID     string // of the row in its stream
@@ -74,8 +75,8 @@ func (p *Pool) outboxKeys() []string {
 	return []string{p.key("sender"), p.key("outbox", Ends), p.key("outbox", Handouts)}
 }
 
-// Rows returns the oldest rows of both streams. False: another replica is sending some. After rows the others
-// wait for Done, or for 20 s.
+// Rows returns the oldest rows of both streams, or false while another replica is sending rows. After Rows, other
+// replicas wait until this one calls Done, at most 20 s.
 func (p *Pool) Rows(ctx context.Context, most int) (list []Row, mine bool, err error) {
 	v, err := p.call(ctx, readRows, p.outboxKeys(), p.Replica, most, senderLife.Milliseconds())
 	if err != nil || number(v[0]) == 0 {
@@ -95,7 +96,7 @@ func (p *Pool) Rows(ctx context.Context, most int) (list []Row, mine bool, err e
 	return list, true, nil
 }
 
-// Done removes the rows that Rows returned, if the sink has them, and lets other replicas send.
+// Done removes the rows that Rows returned, because the sink has stored them. Then other replicas may send rows.
 func (p *Pool) Done(ctx context.Context, rows []Row) error {
 	last := map[string]string{}
 	for i := range rows {
@@ -105,7 +106,7 @@ func (p *Pool) Done(ctx context.Context, rows []Row) error {
 	return err
 }
 
-// Shared appends the row of a caller that shares a token with others: their take had no row.
+// Shared appends a row for a caller that shares a token with others. The take of a shared token writes no row itself.
 func (p *Pool) Shared(ctx context.Context, t *Token, row string) error {
 	kind := "shared"
 	switch t.Source {

@@ -30,18 +30,18 @@ type Config struct {
 	Prefix  string                // of every key
 	Replica string                // a name that no earlier process had
 	Log     *slog.Logger
-	// Beat is the pause between two beats; 0 = 1 s. A replica that misses five is dead: its tickets are
-	// dropped and its orders have a new owner.
+	// Beat is the pause between two beats; 0 = 1 s. A replica that misses five beats is dead: its tickets are dropped, and
+	// other replicas take over its orders.
 	Beat time.Duration
-	// Away returns an error while Redis is known to be away. It does not ask Redis. nil = this is never known.
+	// Away returns an error while Redis is known to be away, without a call to Redis. If the function is nil, the Pool
+	// always tries Redis.
 	Away func() error
-	// Money adds the currency of the prices to an amount; nil = there is none.
+	// Money adds the currency to an amount of money. If the function is nil, amounts have no currency.
 	Money func(amount string) string
-	// Outbox is the most rows of each stream that wait for the sink; 0 = 100,000. Later rows are dropped and
-	// counted.
+	// Outbox limits the rows of each stream that wait for the sink; 0 means 100,000. Further rows are dropped and counted.
 	Outbox int
-	// Changed is called after a script of this replica changed something about an identity, so that a
-	// decision is due. It must not block; nil = no decisions.
+	// Changed is called when a decision about an identity is due, because a script of this replica changed something about
+	// it. The function must not block. If it is nil, this replica makes no decisions.
 	Changed func(captcha.ID)
 }
 
@@ -90,11 +90,11 @@ func New(c Config) *Pool {
 	return p
 }
 
-// Run beats and receives wake-ups until ctx ends. Then it waits for the calls that are being ended.
-// After each beat it calls beaten with orders past their deadline.
+// Run beats and receives wake-ups until ctx ends, and then waits until the calls that are being cancelled have ended.
+// After each beat it calls the function beaten with the orders whose deadline has passed.
 func (p *Pool) Run(ctx context.Context, beaten func(late []string)) error {
 	defer func() {
-		// The tickets go with the replica, but not a token whose reply was lost.
+		// Cancellations get this much more time: a token whose reply was lost returns only by a cancellation.
 		last := time.AfterFunc(cancelFor, func() { close(p.ended) })
 		p.settle()
 		last.Stop()
@@ -115,7 +115,7 @@ func (p *Pool) Run(ctx context.Context, beaten func(late []string)) error {
 	}
 }
 
-// settle waits until nothing runs in the background.
+// settle waits until no cancellation runs in the background.
 func (p *Pool) settle() {
 	for p.background.Load() > 0 {
 		time.Sleep(time.Millisecond)
@@ -125,11 +125,11 @@ func (p *Pool) settle() {
 // EndWaits ends the waits of all calls with ErrClosed, because this replica stops.
 func (p *Pool) EndWaits() { p.close.Do(func() { close(p.closing) }) }
 
-// Live returns the names of the live replicas, as of the last beat; nil = unknown.
+// Live returns the names of the replicas that lived at the last beat of this replica; nil = unknown.
 func (p *Pool) Live() []string { return *p.live.Load() }
 
-// SetStuck names the providers that give no tokens now, not even of orders in flight: decisions of this replica do not
-// count these. It reports whether the list has changed.
+// SetStuck sets the providers that now bring no tokens, not even for orders in flight. Decisions of this replica do not
+// count the orders in flight at such a provider. SetStuck reports whether the list has changed.
 func (p *Pool) SetStuck(providers []string) (changed bool) {
 	list := ""
 	if len(providers) > 0 {
@@ -138,20 +138,20 @@ func (p *Pool) SetStuck(providers []string) (changed bool) {
 	return *p.stuck.Swap(&list) != list
 }
 
-// Leave says that this replica stops: the others take over its orders, and its tickets go, at once.
+// Leave notes that this replica stops. Other replicas take over its orders at once, and its tickets no longer count.
 func (p *Pool) Leave(ctx context.Context) error {
 	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		pipe.ZAdd(ctx, p.key("replicas"), redis.Z{Score: 0, Member: p.Replica})
 	})
 }
 
-// waiters are the calls of this replica that wait, by name. Requests with one Idempotency-Key share a name.
+// waiters has the waiting calls of this replica by name. Requests with the same Idempotency-Key share a name.
 type waiters struct {
 	mu sync.Mutex
 	of map[string][]chan struct{}
 }
 
-// add registers a call before its first take, so that no wake-up falls between.
+// add registers a call. It must come before the first take of the call, so that no wake-up is missed.
 func (w *waiters) add(call string, waits bool) (woken <-chan struct{}, stop func()) {
 	if !waits {
 		return nil, func() {}
@@ -187,7 +187,8 @@ func (w *waiters) wake(call string) {
 	}
 }
 
-// listen wakes the calls that scripts name. After a lost connection the calls ask by themselves.
+// listen receives the names of calls from scripts, and wakes these calls. If the connection is lost, waiting calls ask
+// again by themselves.
 func (p *Pool) listen(ctx context.Context) {
 	channel := p.c.Slow.Subscribe(ctx, p.key("wake", p.Replica))
 	defer func() { _ = channel.Close() }()
@@ -205,7 +206,7 @@ func (p *Pool) listen(ctx context.Context) {
 	}
 }
 
-// counterID returns the ID that has the counters of an identity.
+// counterID returns the ID under which the counters of an identity are kept.
 func counterID(id captcha.ID) captcha.ID {
 	if _, guest := IdentityOf(id); guest {
 		return Guests
@@ -250,7 +251,7 @@ func (p *Pool) now(ctx context.Context) (time.Time, error) {
 	return clock.Val(), err
 }
 
-// fields is a hash that Redis replied. An absent field is empty or 0.
+// fields is a hash as Redis returned it. An absent field is empty or 0.
 type fields map[string]string
 
 func fieldsOf(v any) fields {
@@ -277,7 +278,7 @@ func (f fields) list(name string) (list []int64) {
 	return list
 }
 
-// counters reads the fields of Counters: by their names in lower case, or by a tag.
+// counters reads the fields of Counters. The field in Redis has the tag of the Go field, or its name in lower case.
 func (f fields) counters() (c Counters) {
 	for field, at := range reflect.ValueOf(&c).Elem().Fields() {
 		at.SetInt(f.int(cmp.Or(field.Tag.Get("redis"), strings.ToLower(field.Name))))
@@ -291,7 +292,7 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// clean removes the separator of stored texts.
+// clean replaces |, which separates the parts of stored texts.
 func clean(s string) string { return strings.ReplaceAll(s, "|", " ") }
 
 // cut shortens a reason to 500 bytes.

@@ -7,7 +7,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// report counts whether a site accepted a token. A token is counted once; the nonce marks a repetition of the command.
+// report counts whether a site accepted a token. Only the first report about a token counts. A repetition of the
+// command has the same nonce.
 var report = newScript("report", `
 -- KEYS 1 sale:ORDER 2 outbox:handouts
 -- ARGV 1 accepted (1, 0) 2 nonce 3 hash of the identity 4 order 5 row ('' = no sink) 6 hash of the caller
@@ -30,7 +31,7 @@ if ARGV[5] ~= '' then tell('handouts', 'kind', verdict, 'order', ARGV[4], 'row',
 return {1, id, provider, task, now - born}
 `)
 
-// Sale is a token that landed, as it is kept for reports.
+// Sale describes a token that entered the stock; it is kept so that callers can report on the token.
 type Sale struct {
 	ID       captcha.ID
 	Provider string
@@ -38,7 +39,7 @@ type Sale struct {
 	Age      time.Duration // since the earliest time of the solve
 }
 
-// Effect is what a report changed.
+// Effect says whether a report counted.
 type Effect int
 
 // The effects of Report.
@@ -49,8 +50,8 @@ const (
 	ReportConflict Effect = -1 // an earlier report was counted, with another outcome or of another caller
 )
 
-// Report counts whether a site accepted the token of an order. The hash is the identity, also if the token was bought
-// for a guest. The nonce identifies the request. The row is JSON for the sink; "" = no sink.
+// Report counts whether a site accepted the token of an order. The hash is the ID of the token's identity without the
+// mark of a guest. The nonce identifies the request. The row is JSON for the sink; "" = no sink.
 func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
 	row string) (Effect, Sale, error) {
 	v, err := p.call(ctx, report, []string{p.key("sale", order), p.key("outbox", Handouts)}, bit(accepted), nonce,

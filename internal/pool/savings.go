@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// SavingsSource is how a request to /solve ended: with a token of this source, or without a token.
+// SavingsSource says where the token of a request to /solve came from, or that the request got none.
 type SavingsSource string
 
 // The sources by which savings are counted.
@@ -27,10 +27,11 @@ type SavingsDay struct {
 	BySource map[SavingsSource]int64 `json:"by_source"`
 }
 
-// savingsDays is the number of UTC days whose savings are kept, with today.
+// savingsDays is the number of UTC days whose savings are kept, including today.
 const savingsDays = 7
 
-// Save adds a request to the savings of the UTC day. If the answer is lost it may be counted twice.
+// Save counts a request in the savings of the present UTC day. If Redis' reply is lost, the request may be counted
+// twice.
 func (p *Pool) Save(ctx context.Context, source SavingsSource) error {
 	now, err := p.now(ctx)
 	if err != nil {

@@ -17,16 +17,17 @@ import (
 	"poold/internal/redisdb"
 )
 
-// head begins each script. @ is replaced by the hash tag, DEAD by the ms after which a silent replica is dead,
-// NOTED by the names of the noted counters, and ROWS by the most rows of a stream of the outbox.
+// head has the code that scripts share. In it, @ stands for the hash tag, and DEAD for the ms after which a silent
+// replica is dead. NOTED stands for the names of the counters in periods:ID, and ROWS for the maximum length of a
+// stream of the outbox.
 const head = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
--- counter_id returns the identity that has the counters: all guests have one set.
+-- counter_id returns the ID under which the counters of an identity are kept. All guests share one set of counters.
 local function counter_id(id) return string.sub(id, 1, 6) == 'guest-' and 'guests' or id end
 
--- keep puts an entry before the comma separated list in a field of a hash, which keeps the last n.
+-- keep adds an entry at the front of a comma-separated list in a field of a hash. The list keeps the newest n entries.
 local function keep(key, field, entry, n)
   local list = {entry}
   for old in string.gmatch(redis.call('HGET', key, field) or '', '[^,]+') do
@@ -35,8 +36,8 @@ local function keep(key, field, entry, n)
   redis.call('HSET', key, field, table.concat(list, ','))
 end
 
--- count adds to a counter of an identity, and to the minute of the hour. Before the first event of a UTC hour or
--- day it notes the counters.
+-- count adds to a counter of an identity, in total and for the present minute. Before the first event of a UTC hour or
+-- day it copies the counters to periods:ID.
 local minutely = {hits = true, waited = true, missed = true, left = true, bought = true, solved = true}
 local function count(id, name, n)
   id = counter_id(id)
@@ -60,7 +61,7 @@ local function count(id, name, n)
   redis.call('HINCRBY', stats, name, n)
 end
 
--- tell appends a row to the outbox. A full stream drops the row and counts it.
+-- tell appends a row to a stream of the outbox. If the stream is full, the row is dropped and counted.
 local function tell(stream, ...)
   if redis.call('XLEN', '@outbox:' .. stream) < ROWS then
     redis.call('XADD', '@outbox:' .. stream, '*', 'at', now, ...)
@@ -69,7 +70,8 @@ local function tell(stream, ...)
   end
 end
 
--- fail ends a ticket. Its caller gets the answer; a task's caller reads it at the next poll.
+-- fail ends a ticket with an answer. A waiting caller gets the answer at once, and the client of a task reads it with
+-- its next poll.
 local function fail(id, ticket, answer)
   local replica, call = string.match(ticket, '|([^|]*)|(.*)$')
   redis.call('ZREM', '@tickets:' .. id, ticket)
@@ -89,8 +91,8 @@ local function live(ticket)
   return alive[r]
 end
 
--- bury removes the oldest tickets of dead replicas, and of tasks that no client can poll any more: they would be
--- demand. It returns the number of the others.
+-- bury removes tickets of dead replicas, and of tasks that no client can poll any more, because tickets count as
+-- demand. It returns the number of remaining tickets.
 local function bury(id)
   local oldest = redis.call('ZRANGE', '@tickets:' .. id, 0, 99, 'WITHSCORES')
   for i = 1, #oldest, 2 do
@@ -101,9 +103,9 @@ local function bury(id)
   return redis.call('ZCARD', '@tickets:' .. id)
 end
 
--- assign gives each live ticket, oldest first, the token that dies first of those that live long
--- enough for it. It returns the element for a caller with this ticket and need, and the tickets
--- before the caller that have a token.
+-- assign matches tokens to live tickets, the oldest ticket first. Each ticket gets the token that expires first among
+-- those that live long enough for it. The function returns the list element for the caller with the ticket own, and the
+-- earlier tickets that have a token.
 local function assign(id, own, need)
   local stock, used, served = redis.call('LRANGE', '@tokens:' .. id, 0, -1), {}, {}
   if #stock == 0 then return nil, served end
@@ -131,9 +133,9 @@ local function assign(id, own, need)
   return own and first(need), served
 end
 
--- expire removes the tokens that die before the moment, and returns the next one. A client's task whose token expired
--- before it was read ends with an error, because its ticket must not buy again. It goes on if another ready token is
--- its turn.
+-- expire removes the tokens whose life ends before the given moment, and returns the first remaining one. If the token
+-- for a client's task expired before the client read it, the task ends with an error, because its ticket must not cause
+-- another purchase. The task goes on if another ready token can serve it.
 local function expire(id, moment)
   local list, n = '@tokens:' .. id, 0
   local first = redis.call('LINDEX', list, 0)
@@ -154,7 +156,7 @@ local function expire(id, moment)
   return first
 end
 
--- wake lets the callers for whom there is a token repeat their take.
+-- wake tells the callers for whom a token is ready to repeat their take.
 local function wake(id)
   if redis.call('EXISTS', '@tickets:' .. id) == 0 then return end
   local _, served = assign(id)
@@ -164,11 +166,12 @@ local function wake(id)
   end
 end
 
--- soon makes a decision due in 2 s. The replica that ran the script decides at once: the mark is for
--- its death.
+-- soon makes a decision due in 2 s. The replica that ran the script decides at once; the entry is for the case that it
+-- dies.
 local function soon(id) redis.call('ZADD', '@due', 'LT', now + 2000, id) end
 
--- date returns the UTC date of a moment, from 2000 to 2099. Its year begins in March.
+-- date returns the UTC date of a moment in the years 2000 to 2099. Inside, it counts years from March, so that a leap
+-- day is the last day of a year.
 local function date(moment)
   local days = math.floor(moment / 86400000) - 11017
   local year = math.floor((4 * days + 3) / 1461)
@@ -178,10 +181,10 @@ local function date(moment)
     day - math.floor((153 * month + 2) / 5) + 1)
 end
 
--- micros returns a price in millionths, rounded up; 0 = unknown.
+-- micros converts a price from billionths to millionths, rounded up. An unknown price gives 0.
 local function micros(price) return math.ceil(math.max(0, tonumber(price)) / 1000) end
 
--- charge adds micros to the money of a scope, on the UTC day of a moment.
+-- charge adds an amount in millionths to the money of a scope, for the UTC day of a moment.
 local function charge(scope, moment, amount)
   if amount == 0 then return end
   local month, day = string.match(date(moment), '^(.*)-(.*)$')
@@ -189,13 +192,13 @@ local function charge(scope, moment, amount)
   redis.call('PEXPIRE', '@money:' .. scope .. ':' .. month, 40 * 86400000)
 end
 
--- plain formats micros as a decimal number: 4.99, 0.00001.
+-- plain formats an amount in millionths as a decimal number, such as 4.99 or 0.00001.
 local function plain(amount)
   return (string.gsub(string.gsub(string.format('%.6f', amount / 1e6), '0+$', ''), '%.$', ''))
 end
 
--- overspent returns the use of a limit of a scope that leaves no room for an amount, and when the next UTC day or month
--- begins; nil if there is room.
+-- overspent checks whether the money limits of a scope leave room for an amount, and returns nil if they do. Else it
+-- returns the use of the exceeded limit as a text, and when the next UTC day or month begins.
 local function overspent(scope, amount, per_day, per_month)
   local month, day = string.match(date(now), '^(.*)-(.*)$')
   local key, opens = '@money:' .. scope .. ':' .. month, now - now % 86400000 + 86400000
@@ -211,8 +214,8 @@ local function overspent(scope, amount, per_day, per_month)
   end
 end
 
--- turn ends the wait of the first identity of an obstacle: a decision about it is due soon. If it has to
--- wait again within 10 s, it keeps its place.
+-- turn takes the first identity from the queue of an obstacle, and makes a decision about this identity due in 2 s. If
+-- the identity must wait again within 10 s, it keeps its place.
 local function turn(obstacle)
   local first = redis.call('ZPOPMIN', '@queue:' .. obstacle)
   if not first[1] then return '' end
@@ -229,8 +232,8 @@ local function prove(brake, account, moment)
   redis.call('ZADD', '@obstacles', now, account)
 end
 
--- tally adds to the exponentially weighted sums of an account and a type. A sum falls to 1/e in an hour. A sum of
--- orders also falls to 1/e with 40 orders, and a sum of reports with 40 reports.
+-- tally adds results to the exponentially weighted sums of an account and a type of CAPTCHA. A sum falls to 1/e in an
+-- hour. Besides, every 40 orders let the sums of orders fall to 1/e, and every 40 reports the sums of reports.
 local function tally(account, captcha_type, kind, adds)
   local key = '@outcomes:' .. account .. ':' .. captcha_type
   local fade = math.exp(math.min(0, (redis.call('HGET', key, 'at') or now) - now) / 3600000)
@@ -244,7 +247,8 @@ local function tally(account, captcha_type, kind, adds)
   redis.call('PEXPIRE', key, 86400000)
 end
 
--- insert adds a token to the sorted list. It nearly always belongs at the end. It reports whether it is the only one.
+-- insert adds a token to the list that is sorted by expiry. The search begins at the end, where a new token nearly
+-- always belongs. The function returns true if the token is the only one.
 local function insert(id, element)
   local list, moment = '@tokens:' .. id, leading(element)
   local last = redis.call('LINDEX', list, -1)
@@ -262,8 +266,8 @@ local function insert(id, element)
   return not last
 end
 
--- coming returns how many orders of an identity count as stock: not those of providers in the list of stuck ones, such
--- as ' a b '.
+-- coming returns how many orders in flight of an identity count as stock. Orders at stuck providers do not count; the
+-- list of these providers has the form ' a b '.
 local function coming(id, stuck)
   local n = redis.call('ZCARD', '@inflight:' .. id)
   for _, order in ipairs(n > 0 and stuck ~= '' and redis.call('ZRANGE', '@inflight:' .. id, 0, -1) or {}) do
@@ -273,7 +277,8 @@ local function coming(id, stuck)
   return n
 end
 
--- ageing returns how many tokens die before the moment, how many do not, and the first of these.
+-- ageing returns how many tokens expire before the given moment, how many expire later, and the first of the later
+-- ones.
 local function ageing(id, moment)
   local list, n, from = '@tokens:' .. id, 0, 0
   repeat
@@ -290,8 +295,8 @@ local function ageing(id, moment)
 end
 `
 
-// A script is one whole step in Redis. Its text is the needed parts of head, and then the body. A body uses only some
-// of its KEYS by index; all keys have one hash tag, and the first one selects the node.
+// A script is one whole step in Redis. Its text has the parts of head that it needs, and then the body. A body may
+// build further keys itself, because all keys have one hash tag; the first of KEYS selects the node.
 type script struct{ name, body, text string }
 
 // scripts lists all scripts.
@@ -303,11 +308,12 @@ func newScript(name, body string) *script {
 	return s
 }
 
-// declared finds the function that a part of head declares.
+// declared matches the declaration of a function in head.
 var declared = regexp.MustCompile(`(?m)^local function (\w+)`)
 
-// link puts before a body the first part of head, and the functions that the body calls: a function costs time in
-// each run, even if nothing calls it. So no function of head contains a blank line.
+// link returns the text of a script: the first part of head, the functions that the body calls, and the body. It leaves
+// out other functions, because Lua would spend time on their declarations in each run. So no function of head contains
+// a blank line.
 func link(head, body string) string {
 	parts := strings.Split(head, "\n\n")
 	for _, part := range slices.Backward(parts[1:]) {
@@ -321,10 +327,10 @@ func link(head, body string) string {
 // ErrDown means that Redis did not answer in time, or cannot write; redisdb.Reason says why.
 var ErrDown = redisdb.ErrDown
 
-// passing lists the replies after which the same call may succeed.
+// passing lists the error replies of Redis after which a repetition of the call may succeed.
 var passing = []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MOVED", "ASK", "READONLY", "MASTERDOWN", "BUSY"}
 
-// mayPass reports whether a call that failed may be repeated: Redis did not reply, or replied so.
+// mayPass reports whether a failed call may be repeated: Redis did not reply, or gave one of the replies in passing.
 func mayPass(err error) bool {
 	if reply := redis.Error(nil); !errors.As(err, &reply) {
 		return !errors.Is(err, redis.ErrClosed)
@@ -332,10 +338,10 @@ func mayPass(err error) bool {
 	return slices.ContainsFunc(passing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
-// callLimit limits a call whose context has no deadline: a caller learns within it that Redis is away.
+// callLimit limits a call whose context has no deadline. Within this time a caller learns that Redis is away.
 const callLimit = time.Second
 
-// bounded returns a context with a deadline.
+// bounded returns a context that has a deadline: its own one, or callLimit from now.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, is := ctx.Deadline(); is {
 		return ctx, func() {}
@@ -343,8 +349,9 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callLimit)
 }
 
-// lateAfter returns the deadline of a context as Unix ms on Redis' clock, far away while that clock is unknown. A
-// script that Redis runs later, because it hung or is overloaded, must not take a token for a caller that is gone.
+// lateAfter returns the deadline of a context as Unix ms on Redis' clock. While Redis' clock is unknown, the result is
+// a time in the far future. The script take refuses to run after its deadline, because Redis may have hung while the
+// caller went away.
 func (p *Pool) lateAfter(ctx context.Context) int64 {
 	deadline, is := ctx.Deadline()
 	ahead := p.ahead.Load()
@@ -354,7 +361,8 @@ func (p *Pool) lateAfter(ctx context.Context) int64 {
 	return deadline.Add(*ahead).UnixMilli()
 }
 
-// call runs a script, and repeats it until ctx ends if its failure may pass, above the repetitions of go-redis.
+// call runs a script. If the failure may pass, call repeats the script until ctx ends, in addition to the repetitions
+// of go-redis.
 func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
 	ctx, stop := bounded(ctx)
 	defer stop()

@@ -14,7 +14,7 @@ import (
 // Sums are exponentially weighted sums of the results of a provider's orders for a type. The script function tally
 // changes them. Their names are
 //
-//	recent                          ended orders, whose weight falls with the time alone
+//	recent                          ended orders; their weight falls only with time
 //	order:ended, order:solved       orders
 //	order:leads, order:squares      lead times of solved orders in ms, and their squares
 //	report:accepted:CALLER, report:rejected:CALLER

@@ -12,14 +12,14 @@ import (
 	"poold/internal/captcha"
 )
 
-// noted are the counters in periods:ID, in the order of Counters.noted.
+// noted lists the counters that periods:ID keeps, in the order of the method Counters.noted.
 var noted = []string{"hits", "waited", "missed", "left", "bought", "solved", "failed", "lost", "expired", "spent"}
 
 func (c *Counters) noted() []*int64 {
 	return []*int64{&c.Hits, &c.Waited, &c.Missed, &c.Left, &c.Bought, &c.Solved, &c.Failed, &c.Lost, &c.Expired, &c.Spent}
 }
 
-// Stock is what LookAll reads of an identity.
+// Stock has what LookAll reads about one identity.
 type Stock struct {
 	Counts
 	Minutes []Period // of the last hour, oldest first, as far as something was counted
@@ -35,7 +35,7 @@ type Period struct {
 	Counters
 }
 
-// LookAll looks at many identities in one exchange.
+// LookAll reads the counts of many identities in one exchange with Redis.
 func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	now, err := p.now(ctx)
 	if err != nil {
@@ -67,8 +67,8 @@ func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	return list, nil
 }
 
-// looks adds a look at each identity to a pipeline. After the pipeline has run, countsOf reads the counts from the
-// results. The first look sends the whole script, because Redis may have lost it.
+// looks adds to a pipeline a run of the script decide for each identity, which only reads. After the pipeline has run,
+// countsOf reads the counts from the results. The first run sends the whole script, because Redis may have lost it.
 func (p *Pool) looks(ctx context.Context, pipe redis.Pipeliner, queries []Query) (looks []*redis.Cmd) {
 	run := p.compiled[decide].Eval
 	for _, q := range queries {
@@ -84,7 +84,7 @@ func countsOf(look *redis.Cmd) Counts {
 	return readCounts(v)
 }
 
-// spent reads the orders of a scope in the last hour and day.
+// spent adds to a pipeline the commands that count a scope's orders of the last hour and day.
 func (p *Pool) spent(ctx context.Context, pipe redis.Pipeliner, scope string, now time.Time) (orders [2]*redis.IntCmd) {
 	for i, span := range []time.Duration{time.Hour, 24 * time.Hour} {
 		from := "(" + strconv.FormatInt(now.Add(-span).UnixMilli(), 10)
@@ -100,12 +100,12 @@ type Spending struct {
 	MoneyDay, MoneyMonth int64
 }
 
-// Totals are the figures over all identities.
+// Totals has sums over all identities.
 type Totals struct {
 	Guests  GuestStock
 	Spent   map[string]Spending // by scope
 	Savings []SavingsDay        // of the last seven UTC days, today first
-	// of the outbox: rows that wait, and those that were dropped because too many waited
+	// rows that wait in the outbox, and rows that were dropped because too many waited
 	Rows, DroppedRows int64
 }
 
@@ -119,7 +119,7 @@ type GuestStock struct {
 	Counters Counters
 }
 
-// Totals reads the figures over all identities, and what the scopes have bought.
+// Totals reads the sums over all identities, and the purchases of the given scopes.
 func (p *Pool) Totals(ctx context.Context, scopes ...string) (t Totals, err error) {
 	now, err := p.now(ctx)
 	if err != nil {
@@ -183,7 +183,8 @@ func (p *Pool) Totals(ctx context.Context, scopes ...string) (t Totals, err erro
 	return t, nil
 }
 
-// Hours returns the UTC hours of the last 24 hours in which something of an identity was counted, oldest first.
+// Hours returns the counters of an identity in each UTC hour of the last 24, oldest first. Hours without an event are
+// left out.
 func (p *Pool) Hours(ctx context.Context, id captcha.ID) ([]Period, error) {
 	var clock *redis.TimeCmd
 	var hours *redis.SliceCmd
@@ -198,8 +199,8 @@ func (p *Pool) Hours(ctx context.Context, id captcha.ID) ([]Period, error) {
 	return between(hours.Val(), fields(stats.Val()).counters(), time.Hour, clock.Val().Add(-24*time.Hour)), nil
 }
 
-// between returns the periods that begin after a time, oldest first, from the noted counters in a field of periods:ID,
-// newest first, and the present ones.
+// between returns the hours or days that begin after a time, oldest first. It computes them from the differences
+// between the counters in a field of periods:ID (newest first) and the present counters.
 func between(notes []any, next Counters, unit time.Duration, after time.Time) (list []Period) {
 	for _, note := range strings.Split(text(notes[0]), ",") {
 		words := strings.Split(note, "|")
@@ -221,7 +222,7 @@ func between(notes []any, next Counters, unit time.Duration, after time.Time) (l
 	return list
 }
 
-// readMinutes returns the minutes of the last hour from the counters of the hour before and of this one.
+// readMinutes returns the minutes of the last 60, from the counters of the previous UTC hour and of the present one.
 func readMinutes(before, present fields, now time.Time) (list []Period) {
 	for at := now.UTC().Truncate(time.Minute).Add(-59 * time.Minute); !at.After(now); at = at.Add(time.Minute) {
 		counted, minute := present, strconv.Itoa(at.Minute())

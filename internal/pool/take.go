@@ -16,7 +16,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// take answers one call. The answer is stored in the same step, so that a repetition gets it again.
+// take answers one call, and stores the answer in the same step, so that a repetition of the call gets the same answer.
+// testdata/take.txt shows each case.
 //
 // The stored answers:
 //
@@ -114,10 +115,9 @@ soon(id)
 return {done, now}
 `)
 
-// cancel ends a call whose caller is gone, whose wait is over, or whose answer never left. It removes the ticket and
-// returns the token to the stock. A take of this call that Redis runs later gets nothing. A call with an
-// Idempotency-Key is different, because its caller may repeat it: it keeps its token, and a take that Redis runs later
-// may get one.
+// cancel ends a call whose caller is gone, whose wait is over, or whose answer was not sent. It removes the ticket and
+// returns the token to the stock. If Redis runs a take of this call later, that take gets nothing. A call with an
+// Idempotency-Key keeps its token, and a later take of it may get one, because its caller may repeat the request.
 var cancel = newScript("cancel", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 outbox:handouts 6 due
 -- ARGV 1 id 2 ticket 3 margin_ms 4 ms of the mark 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
@@ -131,7 +131,7 @@ if redis.call('ZREM', KEYS[2], ticket) == 1 then -- needs no memory
   wake(id)
 end
 if keyed == '1' then
-  -- If a request with the same key waits at another replica, its mark stays.
+  -- If a request with the same Idempotency-Key waits at another replica, its stored answer stays.
   local waits_at = string.match(done or '', '^waiting|[^|]*|(.*)$')
   if waits_at == string.match(ticket, '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
   return {0}
@@ -154,10 +154,10 @@ return {1}
 `)
 
 const (
-	// markLife is how long the mark of an ended call is kept: longer than a take of it can be late.
+	// markLife is how long the mark of an ended call is kept. No take of the call arrives later than that.
 	markLife = 30 * time.Second
-	// cancelFor limits a try to end a call whose caller is gone. At most mostCancels calls are tried again, every
-	// cancelEvery.
+	// cancelFor limits one attempt to end a call whose caller is gone. Failed attempts are repeated every cancelEvery, for
+	// at most mostCancels calls.
 	cancelFor, cancelEvery, mostCancels = 5 * time.Second, time.Second, 4096
 	// repeatEvery is how often a waiting call asks again, in case its wake-up was lost.
 	repeatEvery = 500 * time.Millisecond
@@ -169,7 +169,7 @@ var (
 	ErrConflict = errors.New("pool: idempotency key used for another request")
 	// ErrClosed means that this replica stops and ends all waits.
 	ErrClosed = errors.New("pool: closing")
-	// errGivenUp means that Redis got the call after its caller had given up; nothing was done.
+	// errGivenUp means that Redis ran the take after its caller had given up, so the take did nothing.
 	errGivenUp = fmt.Errorf("a take came too late: %w", ErrDown)
 	// errEnded means that the call was cancelled before.
 	errEnded = errors.New("pool: the call has ended")
@@ -208,7 +208,7 @@ func (e *FailedError) Error() string {
 	return "pool: the order failed: " + e.Reason
 }
 
-// stored returns the text that scripts store.
+// stored returns the error as the text that scripts store in reply:CALL.
 func (e *FailedError) stored() string {
 	short := *e
 	short.Reason = cut(e.Reason)
@@ -231,7 +231,7 @@ const (
 type Token struct {
 	Order, Value, Provider string
 	Extra                  captcha.Extra
-	// the earliest possible time of the solve; the end of the life, without the margin
+	// Born is the earliest possible time of the solve; Dies is the end of the token's life, including the margin
 	Born, Dies time.Time
 	TTL        time.Duration // from the answer to Dies
 	Source     Source
@@ -243,8 +243,8 @@ type Call struct {
 	// Name identifies the call: random, or derived from the caller and its Idempotency-Key, or the id of
 	// a task. It contains no |.
 	Name string
-	// Fingerprint is "" for a random name. For a derived name it is a hash of what the caller wants: the
-	// same name with another fingerprint is a conflict.
+	// Fingerprint is "" for a random Name. For a derived Name it is a hash of the request, so that another request with
+	// the same Idempotency-Key is noticed as a conflict.
 	Fingerprint string
 	Nonce       string // random for each HTTP request: another nonce with the same Name is a replay
 	ID          captcha.ID
@@ -257,13 +257,13 @@ type Call struct {
 	Row         string          // JSON of the hand-out for the sink; "" = no sink
 	Rate        int             // most tokens of the identity within RatePer; 0 = no limit
 	RatePer     time.Duration
-	// Budget limits the money of the caller, which pays for the token that it takes; without a Scope the money is
+	// Budget limits the money of the caller, which pays for each token that it takes. Without a Scope the money is
 	// unlimited.
 	Budget Budget
 }
 
-// need returns how long the token must live. The ticket of a task has no need: its name must not change when a reload
-// changes the margin, which holds for each token anyway.
+// need returns how long the token must still live. It is 0 for a task: the need is part of the ticket's name, and this
+// name must not change when a reload changes the margin.
 func (c *Call) need() time.Duration {
 	if c.Task {
 		return 0
@@ -283,10 +283,9 @@ func (p *Pool) ticketReplica(c *Call) string {
 	return p.Replica
 }
 
-// Take returns a token, and waits for one for c.Wait. Without a wait, or after it, the error is an
-// *EmptyError. If Take fails for another reason, or the answer does not reach the caller, the token
-// returns to the stock: Take ends the call itself; the caller of Take ends it with Cancel. The answer of a
-// task stays, because its client polls again.
+// Take returns a token, and waits for one up to c.Wait. If there is none in this time, the error is an *EmptyError. If
+// Take fails for another reason, it cancels the call itself, so that no token is lost. If the answer does not reach the
+// client, the caller of Take must call Cancel. The answer of a task stays stored, because its client polls again.
 func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	if err := p.c.Away(); err != nil {
 		return Token{}, err // nothing was sent, so nothing is to be ended
@@ -336,7 +335,7 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 // ErrWaiting means that the token of a compatible task is not there yet.
 var ErrWaiting = errors.New("pool: the call waits")
 
-// takeOnce runs the script once. A positive pause means that the call waits; the error says what for.
+// takeOnce runs the script take once. A positive pause means that the call waits, and the error says what it waits for.
 func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token Token, pause time.Duration, err error) {
 	ctx, stop := bounded(ctx)
 	defer stop()
@@ -379,7 +378,7 @@ func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token T
 	}
 }
 
-// answer reads a stored answer. Now is on Redis' clock.
+// answer decodes a stored answer. The argument now is the time on Redis' clock.
 func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
 	f := strings.SplitN(stored, "|", 12)
 	switch {
@@ -406,7 +405,8 @@ func (p *Pool) answer(c *Call, stored string, now time.Time) (Token, error) {
 	return token, nil
 }
 
-// Again returns the stored answer of a call, and takes nothing. Without one it is an *EmptyError.
+// Again returns the stored answer of a call, and takes no new token. If no answer is stored, the error is an
+// *EmptyError.
 func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
 	var stored *redis.StringCmd
 	var clock *redis.TimeCmd
@@ -422,8 +422,8 @@ func (p *Pool) Again(ctx context.Context, c *Call) (token Token, err error) {
 	return p.answer(c, stored.Val(), clock.Val())
 }
 
-// Cancel gives the token of a call back, because its answer did not leave. A token of a call with a key
-// stays with the key.
+// Cancel returns the token of a call to the stock, because the answer was not sent. If the call has an Idempotency-Key,
+// its token stays reserved for that key.
 func (p *Pool) Cancel(c *Call) {
 	p.endLater(c, slog.LevelWarn, "token lost: no caller received it, and it could not be returned")
 }
@@ -433,8 +433,8 @@ func (p *Pool) abandon(c *Call) {
 	p.endLater(c, slog.LevelDebug, "a call was not ended; its token, if any, counts as handed out")
 }
 
-// endLater ends the call in the background, so that the caller does not wait for Redis. It goes on until Redis is back,
-// because a ticket that stayed would be demand for as long as this replica lives.
+// endLater ends the call in the background, so that the caller does not wait for Redis. It repeats the attempt until
+// Redis is back, because a remaining ticket would count as demand while this replica lives.
 func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 	try := func() error {
 		if p.waiters.has(c.Name) {
@@ -469,7 +469,8 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 	}()
 }
 
-// endCall runs cancel. The outcome is the counter for a ticket: missed or left.
+// endCall runs the script cancel. If the call had a ticket, the outcome (missed or left) is the counter that the script
+// increases.
 func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
 	_, err := p.call(ctx, cancel,
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),

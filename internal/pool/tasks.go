@@ -9,7 +9,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// addTask stores a compatible task. A caller with too many unfinished tasks cannot add another.
+// addTask stores a compatible task, unless its caller has too many unfinished tasks.
 var addTask = newScript("add_task", `
 -- KEYS 1 client_task:CALL 2 tasks:CALLER
 -- ARGV 1 call 2 nonce of the submit 3 most 4 life_ms 5 caller 6 id 7 type 8 facts
@@ -54,15 +54,15 @@ type Task struct {
 	Type   captcha.Type
 	Facts  string // what another replica needs to buy for the task; "" = nothing
 
-	// Set by Task.
+	// The method Task sets these fields.
 	Made  time.Time // on Redis' clock
 	Ended bool      // a poll got the answer
 	Order string    // whose token it got; "" = none
 	Now   time.Time // when it was read
 }
 
-// AddTask stores a task for 15 min. Full: the caller has too many unfinished tasks. Neither added nor full:
-// another task has the name.
+// AddTask stores a task for 15 minutes. The result full means that the caller has too many unfinished tasks. If both
+// results are false, another task has this name.
 func (p *Pool) AddTask(ctx context.Context, t *Task, nonce string, most int) (added, full bool, err error) {
 	v, err := p.call(ctx, addTask, []string{p.key("client_task", t.Name), p.key("tasks", digest(t.Caller))},
 		t.Name, nonce, most, taskLimit.Milliseconds(), t.Caller, string(t.ID), string(t.Type), t.Facts)
@@ -89,15 +89,15 @@ func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err erro
 	}, h["caller"] != "", nil
 }
 
-// EndTask notes that a poll got the answer of a task: the token of an order, or "" for a failure. It returns
-// whether the poll with this nonce is the first to get it.
+// EndTask notes that a poll got the answer of a task. The order is the one whose token was the answer; "" means a
+// failure. EndTask returns whether the poll with this nonce is the first that got the answer.
 func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first bool, err error) {
 	v, err := p.call(ctx, endTask, []string{p.key("client_task", t.Name), p.key("tasks", digest(t.Caller))},
 		t.Name, order, nonce)
 	return err == nil && number(v[0]) == 1, err
 }
 
-// DropTask forgets a task whose name no client has learned.
+// DropTask deletes a task whose name was sent to no client.
 func (p *Pool) DropTask(ctx context.Context, t *Task) error {
 	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		pipe.ZRem(ctx, p.key("tasks", digest(t.Caller)), t.Name)

@@ -48,7 +48,7 @@ func (s *Signer) ID(order, caller string) string {
 	return string(base64.RawURLEncoding.AppendEncode(buffer, mac.Sum(sum[:0])[:proof]))
 }
 
-// Order returns the order in an ID; false if no replica gave this ID to the caller.
+// Order returns the order in an ID. It returns false if no replica gave this ID to the caller.
 func (s *Signer) Order(id, caller string) (order string, valid bool) {
 	order, _, _ = strings.Cut(id, ".")
 	return order, subtle.ConstantTimeCompare([]byte(s.ID(order, caller)), []byte(id)) == 1
@@ -84,5 +84,5 @@ func (s *Secret) Signer(ctx context.Context) (*Signer, error) {
 	return signer, nil
 }
 
-// Forget makes the next call of Signer read the secret: Redis has lost its data.
+// Forget makes the next call of Signer read the secret again, because Redis has lost its data.
 func (s *Secret) Forget() { s.signer.Store(nil) }

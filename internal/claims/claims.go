@@ -36,10 +36,10 @@ const (
 	Failed  State = "error"   // the solve ended without a token
 )
 
-// Entry is a replica's request for the solve of a key.
+// Entry is the request of a replica to join the solve of a key.
 type Entry struct {
 	Key captcha.ID
-	// Solve names the solve that the callers wait for; "" = these are new callers, which join any solve.
+	// Solve names the solve that the callers wait for; "" = the callers are new and join any solve.
 	Solve string
 	// Sitekey and Pageurl are for operators who read the table in PostgreSQL.
 	Sitekey, Pageurl string
@@ -102,7 +102,8 @@ func (c *Claims) Hold(ctx context.Context, key captcha.ID, fence int64) (mine bo
 	return mine && err == nil, err
 }
 
-// Release ends the lease: the next replica that enters continues the solve. It is a no-op for a lost claim.
+// Release ends the lease: the next replica that enters continues the solve. Release does nothing if this replica has
+// lost the claim.
 func (c *Claims) Release(ctx context.Context, key captcha.ID, fence int64) error {
 	return c.step(ctx, key, func(v *value) bool { return v.hold(fence, 0) })
 }
@@ -122,7 +123,8 @@ var (
 	errBusy = downError{errors.New("the claim changes all the time")} // after the last attempt
 )
 
-// step changes the value of a key. The function change may be called several times, each time with the present value.
+// step changes the value of a key. It calls the function change with the present value, and again with the new one if
+// another replica was faster.
 func (c *Claims) step(ctx context.Context, key captcha.ID, change func(v *value) (changed bool)) error {
 	for failures := 1; failures <= 8; failures++ {
 		text, version, at, err := c.Load(ctx, key)
@@ -170,14 +172,15 @@ type value struct {
 	now, next int64 // the time, and the version of the value if it changes
 }
 
-// ending is a token or a failure, and until when it is shared.
+// ending is the end of a solve: a token or a failure, and the time until which replicas share it.
 type ending struct {
 	Solve string `json:"solve"`
 	Value []byte `json:"value"`
 	Ends  int64  `json:"ends"`
 }
 
-// left returns the time until a stored moment; 0 if it has passed, or is later than most: then the clock was set back.
+// left returns the time until a stored moment, or 0 if the moment has passed. A moment more than `most` ahead counts as
+// past, because the store's clock was set back.
 func (v *value) left(moment int64, most time.Duration) time.Duration {
 	left := time.Duration(moment-v.now) * time.Millisecond
 	if left > most+setBack {
@@ -186,10 +189,10 @@ func (v *value) left(moment int64, most time.Duration) time.Duration {
 	return max(0, left)
 }
 
-// after returns the moment in ms.
+// after returns the time d from now as Unix ms on the store's clock.
 func (v *value) after(d time.Duration) int64 { return v.now + d.Milliseconds() }
 
-// rest returns the time left for the solve; 0 = no solve is under way.
+// rest returns how long the present solve may still take; 0 = no solve is under way.
 func (v *value) rest() time.Duration {
 	if v.Ended {
 		return 0
@@ -244,7 +247,7 @@ func (v *value) end(fence int64, e End) (ok, changed bool) {
 	return true, true
 }
 
-// downError makes an error a redisdb.ErrDown whose reason is its text.
+// downError wraps an error so that it is also a redisdb.ErrDown, whose reason is the error's text.
 type downError struct{ error }
 
 func (e downError) Is(target error) bool { return target == redisdb.ErrDown }

@@ -6,8 +6,8 @@
 //
 // # Rules
 //
-//   - A claim has one holder. The first replica that enters becomes the holder. Another replica takes over after
-//     the lease has expired, and continues the solve under the same name.
+//   - A claim has one holder. The first replica that enters becomes the holder. When the holder's lease has expired,
+//     another replica takes over, and continues the solve under the same name.
 //   - The fence of a holder is the version that its swap wrote. A version is at least the time in ms, so it exceeds
 //     all earlier ones, even after the value expired. Hold and End with an earlier fence change nothing.
 //   - Each step may be repeated, because a reply may be lost: the same call of Enter finds itself as the holder, and

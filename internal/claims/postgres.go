@@ -44,7 +44,8 @@ func (s *Postgres) Load(ctx context.Context, key captcha.ID) (v []byte, version 
 	return []byte(text), version, now, down(err)
 }
 
-// Swap may insert a row that was swept since Load: what its value said is long past.
+// Swap implements Store. It may insert a row again that was deleted after Load, because an expired value no longer
+// matters.
 func (s *Postgres) Swap(ctx context.Context, key captcha.ID, version int64, to Change) (ok bool, err error) {
 	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		rows, err := tx.Exec(ctx, `insert into captcha_cache as c (key, version, value, kept_until)

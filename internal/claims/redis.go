@@ -8,9 +8,8 @@ import (
 	"poold/internal/redisdb"
 )
 
-// script loads the value of a claim, or swaps it if it has the expected version. It works without free memory, because
-// Redis refuses a script only if its first write needs memory: HDEL needs none, and on a read-only replica it ends the
-// script.
+// script loads the value of a claim, or swaps it if it has the expected version. The script also works while Redis has
+// no free memory, because its first write, an HDEL, needs none. On a read-only replica the HDEL ends the script.
 //
 //	KEYS   the claim
 //	ARGV   the expected version, 0 = no value; the next one, 0 = load; the value; its life in ms

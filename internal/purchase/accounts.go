@@ -21,15 +21,14 @@ const (
 	// formerFor is how long the account of a removed provider, or a former key, is remembered. It exceeds the
 	// longest life of an order.
 	formerFor = 26 * time.Hour
-	// silentAfter is the number of expected callbacks in a row that did not arrive, after which tasks are
-	// polled from the start.
+	// When silentAfter expected callbacks in a row did not arrive, new tasks are polled from the start.
 	silentAfter = 3
-	// mostReports limits the reports that are passed on at once.
+	// mostReports limits the reports to services that are in flight at the same time.
 	mostReports = 64
 )
 
-// Provider is the part of *provider.Client that a Buyer needs. Values are comparable: SetProviders knows an
-// unchanged provider by its value.
+// Provider is the part of *provider.Client that a Buyer needs. Its values must be comparable, because SetProviders
+// recognises an unchanged provider by comparing values.
 type Provider interface {
 	Name() string
 	Timeout() time.Duration
@@ -66,8 +65,8 @@ func Fingerprint(protocol, url string, key captcha.Secret) string {
 // brakeKey returns the name of the brake of an account's key.
 func brakeKey(provider, fingerprint string) string { return provider + "." + fingerprint }
 
-// account is a provider of the file, or a former one, at this replica. accounts.mu guards all fields but
-// Provider and key.
+// account is what this replica knows about a present or former provider of the file. accounts.mu guards all fields
+// except Provider and key.
 type account struct {
 	Provider
 
@@ -76,7 +75,7 @@ type account struct {
 	removed   time.Time  // of the reload that removed it; zero = it is in the file
 	brake     pool.Brake // as last read
 	inherited bool       // the brake is the former key's, and no call has proved this one
-	// when this replica saw the brake begin, or chose the account as a probe; zero = an operator probes it
+	// when this replica noticed the brake, or last chose the account for a probe; zero = an operator has asked for a probe
 	tried     time.Time
 	threads   int // most orders that the service allows; 0 = unknown
 	inFlight  int // orders, as last read
@@ -89,7 +88,7 @@ type account struct {
 	slowPolls bool      // an account fault refused a poll: tasks are asked for slowly until the service answers one
 }
 
-// limit returns the most orders in flight: what the file and the service allow.
+// limit returns the maximum number of orders in flight that the file and the service allow.
 func (a *account) limit() int {
 	limit := max(1, a.listing.Concurrency)
 	if a.threads > 0 {
@@ -98,15 +97,15 @@ func (a *account) limit() int {
 	return limit
 }
 
-// accounts are the providers of the file in their order, and the former ones. It is safe for concurrent use.
+// accounts has the providers in the order of the file, and former providers. It is safe for concurrent use.
 type accounts struct {
 	mu     sync.Mutex
 	listed []*account
 	former []*account // the latest removed first
 }
 
-// SetProviders replaces the providers of the file, in their order. Orders in flight keep their account, also
-// of a removed provider or a former key.
+// SetProviders replaces the providers. Orders in flight keep their account, even if its provider was removed or its key
+// has changed.
 func (b *Buyer) SetProviders(listings []Listing) {
 	var providers []choice.Provider
 	for _, l := range listings {
@@ -143,8 +142,8 @@ func (b *Buyer) SetProviders(listings []Listing) {
 	b.missed.Clear()
 }
 
-// of returns the account that polls the task of an order. If another key submitted the order and is still known,
-// former is the account with that key. nil = none.
+// of returns the account that polls the task of an order, or nil. If a former key submitted the order, and this replica
+// still knows that key, the second result is the account with it.
 func (as *accounts) of(f *facts) (present, former *account) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -169,7 +168,7 @@ func (as *accounts) of(f *facts) (present, former *account) {
 	return cmp.Or(renamed, former), nil
 }
 
-// byName returns the provider of the file with a name, or nil.
+// byName returns the provider with a name in the file, or nil.
 func (as *accounts) byName(name string) *account {
 	for _, a := range as.list() {
 		if a.Name() == name {
@@ -179,14 +178,15 @@ func (as *accounts) byName(name string) *account {
 	return nil
 }
 
-// list returns the providers of the file.
+// list returns the providers of the file without the former ones.
 func (as *accounts) list() []*account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return slices.Clone(as.listed)
 }
 
-// Pace returns the poll times of the first provider. Without a provider they are 0.
+// Pace returns how long orders at the first provider wait before the first poll and between polls. Without a provider
+// both are 0.
 func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	if list := b.accounts.list(); len(list) > 0 {
 		return list[0].Pace(t)
@@ -194,8 +194,8 @@ func (b *Buyer) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return 0, 0
 }
 
-// terms returns the terms of an account for a new order, and the brake of its key. silent means that the last
-// callbacks did not come, so its tasks are polled from the start.
+// terms returns what the file says about an account, and the brake of its key. The result silent means that the last
+// callbacks did not arrive, so new tasks are polled from the start.
 func (as *accounts) terms(a *account) (l Listing, brake pool.Brake, silent bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -204,9 +204,10 @@ func (as *accounts) terms(a *account) (l Listing, brake pool.Brake, silent bool)
 	return l, a.brake, a.silent >= silentAfter
 }
 
-// choose chooses a candidate: the first that is up, or the Chooser's choice. A braked candidate gets the order
-// if a probe is due: with the policy ordered if no earlier candidate is up, else at once, because otherwise it
-// would never get an order again. If all are braked, the first refuses the order and says why.
+// choose chooses a candidate without a brake: the first one, or with another policy than ordered the Chooser's choice.
+// A braked candidate gets the order as a probe when one is due. With the policy ordered, this holds only if no earlier
+// candidate is up; with others it always holds, because the Chooser never chooses a braked candidate. If all candidates
+// are braked, the first one gets the order, so that its brake refuses the order with a reason.
 func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 	as, now := &b.accounts, time.Now()
 	ordered := s.ordered()
@@ -252,7 +253,8 @@ func (as *accounts) probeIn(a *account, after time.Duration) {
 	a.tried = time.Now().Add(min(after, a.brake.Every) - a.brake.Every)
 }
 
-// noteCallback notes whether an expected callback arrived, and logs when they stop and when they start again.
+// noteCallback notes whether an expected callback arrived. It logs when callbacks stop arriving, and when they arrive
+// again.
 func (b *Buyer) noteCallback(a *account, came bool) {
 	b.accounts.mu.Lock()
 	before := a.silent
@@ -278,8 +280,8 @@ const (
 	ReportRefused = "refused" // not passed on, or the service did not take it
 )
 
-// Report passes to the provider, in the background, whether a site accepted the token of a task. The token has
-// this age. Report does not block: while too many reports are on their way, it drops this one.
+// Report passes to the provider, in the background, whether a site accepted the token of a task. The argument age is
+// the age of the token. Report does not block: if too many reports are in flight, it drops this one.
 func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
 	solved := time.Now().Add(-age)
 	started := b.reports.TryGo(func() error {

@@ -20,18 +20,19 @@ const (
 	// accountEvery is the shortest time between two probes of an account with a fault, and outageEvery between
 	// two probes of a service without proper answers.
 	accountEvery, outageEvery = time.Minute, 10 * time.Second
-	// An outage begins after outageAfter calls in a row without a proper answer. After outageFor two calls are enough,
-	// because a service that answers 503 to all submits gets few. The calls concern at least two orders: the odd
-	// answers of one task are that task's fault.
+	// An outage begins after outageAfter calls in a row without a proper answer. If they span at least outageFor, two
+	// calls are enough, because a service that answers 503 to all submits gets few calls. The calls must concern at least
+	// two orders, because one task alone may have odd answers.
 	outageAfter, outageFor = 5, 10 * time.Second
-	// An account hangs if no order brings a token in hangsAfter times the usual lead time, which is at least leastLead, or
-	// in 3/4 of its timeout: its service takes orders, and nobody solves them. The longest lead time would not do: orders
-	// that an outage held up have long ones.
+	// An account hangs if its service takes orders and solves none. This is so if no order brings a token for hangsAfter
+	// times the usual lead time (at least leastLead), or for 3/4 of the timeout. The usual lead time is a median, because
+	// orders that an outage delayed have long lead times.
 	hangsAfter, leastLead = 4, 4 * time.Second
 )
 
-// refresh reads the thread limits and balances of new providers, and of all once a minute. A provider that
-// hangs does not delay the others. During an account fault only orders call the service, unless its balance was empty.
+// refresh reads the thread limit and the balance of each new provider, and of all providers once a minute. A provider
+// that hangs does not delay the others. During an account fault, refresh does not call the service, unless the fault is
+// an empty balance.
 func (b *Buyer) refresh(ctx context.Context) {
 	as, now := &b.accounts, time.Now()
 	var calls sync.WaitGroup
@@ -96,7 +97,7 @@ type Status struct {
 	Silent      bool // callbacks do not arrive, so tasks are polled from the start
 }
 
-// Providers returns the states of the providers of the file, by the brake that all replicas share.
+// Providers returns the states of the providers in the file. A state follows from the brake, which all replicas share.
 func (b *Buyer) Providers(ctx context.Context) []Status {
 	b.readBrakes(ctx)
 	as := &b.accounts
@@ -120,7 +121,7 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 	return list
 }
 
-// stateOf returns the state of a provider whose key has a brake.
+// stateOf returns the state of a provider, given the brake of its key.
 func stateOf(p Provider, brake pool.Brake) provider.State {
 	s := provider.State{Kind: provider.StateOK, Balance: p.Balance()}
 	if !brake.Holds() {
@@ -155,9 +156,9 @@ func stateOf(p Provider, brake pool.Brake) provider.State {
 // ErrUnknownProvider means that no provider of the file has the name.
 var ErrUnknownProvider = errors.New("no provider has this name")
 
-// Probe tries a provider now, after an operator has repaired its account: it reads the balance. If that proves the
-// repair, the provider is up; else the next order passes. The error is ErrUnknownProvider, the service's error, or
-// pool.ErrDown.
+// Probe tries a provider now, after an operator has repaired its account. It reads the balance. If the balance proves
+// the repair, the provider is up; otherwise the next order may be placed at once. The error is ErrUnknownProvider, the
+// service's error, or pool.ErrDown.
 func (b *Buyer) Probe(ctx context.Context, name string) error {
 	a := b.accounts.byName(name)
 	if a == nil {
@@ -202,9 +203,9 @@ type call struct {
 	err   error
 }
 
-// note brakes an account, or lifts its brake, after a call with its key. It leaves two kinds of submits to scripts of
-// the pool: end counts those that the service refused or had no capacity for, and bought proves the account after an
-// accepted one.
+// note brakes an account, or lifts its brake, after a call with its key. Two results of submits are left to scripts in
+// Redis. The script end counts submits that the service refused or had no capacity for, and the script bought lifts the
+// brake after an accepted submit.
 func (b *Buyer) note(ctx context.Context, a *account, c call) {
 	as, ago := &b.accounts, time.Since(c.asked)
 	var fault *provider.Error
@@ -236,21 +237,22 @@ func (b *Buyer) note(ctx context.Context, a *account, c call) {
 		b.c.Log.Warn("a submit got no proper answer", "provider", a.Name(), "err", c.err)
 	}
 	switch {
-	case outage && !c.poll && known.Kind == pool.BrakePolls: // the trial stays a poll
+	case outage && !c.poll && known.Kind == pool.BrakePolls: // a poll stays the probe
 	case outage:
 		every := max(outageEvery, fault.Delay)
 		if _, interval := a.Pace(""); c.poll {
-			every = max(every, 2*interval) // so that a poll in flight is the trial, not an order
+			every = max(every, 2*interval) // so that a poll in flight is the probe, not an order
 		}
 		b.setBrake(ctx, a.key, kind, "no proper answer: "+fault.Error(), every, ago)
 	case failed || !c.poll:
 	case known.Kind == pool.BrakePolls: // the answered poll ends an outage of polls
-		// without an answer, the next answered poll tries again
+		// if Redis does not answer, the next successful poll lifts the brake
 		_, _ = b.c.Pool.Lift(context.WithoutCancel(ctx), a.Name(), a.key, ago)
 	}
 }
 
-// noteUnsolved brakes an account that hangs, after the service said that an order is not solved.
+// noteUnsolved checks whether an account hangs, after the service answered that a task is not solved yet, and brakes
+// the account if so.
 func (b *Buyer) noteUnsolved(ctx context.Context, a *account, o *order) {
 	b.accounts.mu.Lock()
 	waited := min(time.Since(o.submitted), time.Since(a.solved))
@@ -263,7 +265,7 @@ func (b *Buyer) noteUnsolved(ctx context.Context, a *account, o *order) {
 	}
 }
 
-// noteSolved notes that an order brought a token, which is the end of a hang.
+// noteSolved notes that an order brought a token, so the account does not hang any more.
 func (b *Buyer) noteSolved(ctx context.Context, f *facts) {
 	a, _ := b.accounts.of(f)
 	if a == nil {
@@ -278,8 +280,9 @@ func (b *Buyer) noteSolved(ctx context.Context, f *facts) {
 	}
 }
 
-// isProper reports whether a call says anything about the service, and whether it had no proper answer. The
-// codes of package provider are lower case, the services' codes are not.
+// isProper returns two facts about a finished call: whether it tells anything about the state of the service, and
+// whether the service gave no proper answer. A lower-case code is from package provider and means no proper answer; the
+// services' own codes are upper case.
 func isProper(err error) (counts, failed bool) {
 	var fault *provider.Error
 	switch {
@@ -292,7 +295,7 @@ func isProper(err error) (counts, failed bool) {
 	return true, fault.Class == provider.Capacity && isOurs && fault.Code != "http_429"
 }
 
-// setBrake sets the brake of a key. Without an answer of Redis the next failed call tries again.
+// setBrake sets the brake of a key. If Redis does not answer, the next failed call sets it.
 func (b *Buyer) setBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) {
 	_, _ = b.c.Pool.SetBrake(context.WithoutCancel(ctx), key, kind, reason, every, ago)
 }
@@ -304,8 +307,8 @@ func (as *accounts) pollsSlowly(a *account) bool {
 	return a.slowPolls
 }
 
-// readBrakes reads the brakes of the accounts' keys. Each replica logs that a provider is down, and its end, also if
-// other replicas met it.
+// readBrakes reads the brakes of the accounts' keys. Each replica logs when a provider goes down or up, even if only
+// other replicas called it.
 func (b *Buyer) readBrakes(ctx context.Context) {
 	as := &b.accounts
 	listed := as.list()
@@ -356,7 +359,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 	}
 }
 
-// isDown reports whether a brake is more than a busy service.
+// isDown reports whether a brake means that the provider is down, and not only busy.
 func isDown(brake pool.Brake) bool {
 	return brake.Holds() && brake.Kind != string(pool.Busy) && brake.Kind != string(pool.Refused)
 }
@@ -364,15 +367,15 @@ func isDown(brake pool.Brake) bool {
 // isEmpty reports whether the fault of an account is its empty balance.
 func isEmpty(brake pool.Brake) bool { return strings.Contains(brake.Reason, "BALANCE") }
 
-// isStuck reports whether orders in flight bring no token: the service hangs, or answers no polls of a key. With an
-// empty balance it does.
+// isStuck reports whether orders in flight bring no tokens, because the service solves nothing or refuses polls. With
+// an empty balance, orders in flight still bring tokens.
 func isStuck(brake pool.Brake) bool {
 	return brake.Holds() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeHangs ||
 		brake.Kind == pool.BrakeAccount && !isEmpty(brake))
 }
 
-// announce logs that a provider went down or up, or that its account has a fault besides. The argument none reports
-// whether no provider takes orders.
+// announce logs that a provider went down or up, or that a provider that was down already now has an account fault. The
+// argument none says whether no provider takes orders.
 func (b *Buyer) announce(a *account, before, now pool.Brake, none bool) {
 	is := isDown(now)
 	if is == isDown(before) && (now.Kind != pool.BrakeAccount || now.Kind == before.Kind) {

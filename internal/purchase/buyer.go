@@ -31,23 +31,23 @@ import (
 var (
 	// ErrNoProvider means that no provider is configured.
 	ErrNoProvider = errors.New("there is no provider to buy from")
-	// ErrSimulatedOnly means that the order may only go to a simulated provider, and that there is none.
+	// ErrSimulatedOnly means that an order may go only to a simulated provider, and that the file has no such provider.
 	ErrSimulatedOnly = errors.New("only a simulated provider may be used, and there is none")
-	// ErrNoPrice means that a budget in money needs a provider with a price.
+	// ErrNoPrice means that a budget in money applies to an order, and that no provider has a price for it.
 	ErrNoPrice = errors.New("a budget limits money, and no provider has a price_per_1000 for this type")
 )
 
 const (
-	// completeTime limits the poll that completes the solution of a callback.
+	// completeTime limits the poll that fetches the fields that a callback's solution lacks.
 	completeTime = 2 * time.Second
-	// stepEvery is the pause before a step that must succeed is repeated, give or take a half.
+	// stepEvery is the mean pause before a step that must succeed is repeated. Each pause differs from it by at most half.
 	stepEvery = 500 * time.Millisecond
-	// persistFor is how long a step that should succeed is repeated after a stop. It is shorter than the
-	// daemon's drain limit.
+	// persistFor is how long a step that should succeed is repeated after the daemon began to stop. persistFor is shorter
+	// than the time in which the daemon must stop.
 	persistFor = 5 * time.Second
 	// mostAdopted limits the adopted orders that run at once.
 	mostAdopted = 4096
-	// currency converts prices to billionths.
+	// currency is the factor by which prices are stored: billionths.
 	currency = 1e9
 )
 
@@ -76,13 +76,13 @@ type Spec struct {
 	Avoid         []string // providers that get the order only if no other can; not with the policy ordered
 }
 
-// ordered reports whether the file's sequence of providers decides.
+// ordered reports whether orders go to the first usable provider of the file.
 func (s *Spec) ordered() bool { return s.Policy == "" || s.Policy == choice.Ordered }
 
 // Observer receives events of this replica. It must not block.
 type Observer interface {
-	// Ended receives each order that this replica ends, apart from those that were not submitted. It took so long from
-	// the submit until this replica had the token; 0 = there is none.
+	// Ended receives each order that this replica ends, apart from those that were not submitted. The argument took is the
+	// time from the submit until this replica had the token; 0 = no token came.
 	Ended(p Purchase, took time.Duration)
 	// Count counts an outcome. The event is callback, dead_letter or report.
 	Count(event, provider, outcome string)
@@ -90,15 +90,16 @@ type Observer interface {
 
 // Config configures a Buyer.
 type Config struct {
-	// CallTime limits a call to a provider; 0 = 20 s. It exceeds the client's own time-out, because a submit that
-	// is cancelled earlier has an unknown outcome.
+	// CallTime limits a call to a provider; 0 = 20 s. CallTime exceeds the client's own time-out, because a submit that
+	// the Buyer cancels has an unknown outcome.
 	CallTime time.Duration
 	Pool     *pool.Pool
-	// ProviderChanged is called when a provider goes down or up. The argument none says that now no provider takes
-	// orders. The state of a provider that is up again has the time since which it was down. The function must not
-	// block; nil = no observer.
+	// ProviderChanged is called when a provider goes down or up. The argument none says that no provider takes orders now.
+	// When a provider is up again, its state still says since when it was down. The function must not block; nil = no
+	// observer.
 	ProviderChanged func(name string, down bool, state provider.State, none bool)
-	// BalanceRead is called with each balance that was read. It must not block; nil = no observer.
+	// BalanceRead is called with each balance that the Buyer has read from a service. It must not block; nil = no
+	// observer.
 	BalanceRead func(provider string, balance float64)
 	Letters     string // folder of the dead letters
 	Sink        bool   // rows of ends are written for the history
@@ -109,7 +110,7 @@ type Config struct {
 
 // Buyer buys for all identities of a replica. It is safe for concurrent use.
 type Buyer struct {
-	// Turn is called after the end of an order, with the identity that may place the next one at the account. It must
+	// Turn is called after the end of an order, with the identity that may place the next order at the account. It must
 	// not block, and is set before the first order; nil = no call.
 	Turn func(captcha.ID)
 	// Chooser chooses the providers of orders whose policy is not ordered, and compares the providers.
@@ -145,7 +146,8 @@ func New(c Config) *Buyer {
 	return b
 }
 
-// add registers an order that begins to run here. It returns false if the order runs already, or the buyer stops.
+// add registers an order that begins to run at this replica. It returns false if the order runs here already, or if the
+// Buyer stops.
 func (b *Buyer) add(o *order) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,20 +167,20 @@ func (b *Buyer) remove(o *order) {
 	}
 }
 
-// own returns an order that runs here, or nil.
+// own returns an order that runs at this replica, or nil.
 func (b *Buyer) own(name string) *order {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.running[name]
 }
 
-// Buy carries one order from place to its end, and returns at the end. It calls placed once, as soon as it
-// is known whether the order was placed, with the identity whose turn it is next at the account. The error
-// of placed is a *pool.NotPlacedError, ErrNoProvider, ErrSimulatedOnly, ErrNoPrice, pool.ErrDown, panics.ErrFault or
-// that of ctx.
+// Buy carries one order from place to its end, and returns at the end. It calls the function placed once, as soon as it
+// is known whether the order was placed. Arguments are the identity that may place the next order at the account, and
+// an error. This is a *pool.NotPlacedError, ErrNoProvider, ErrSimulatedOnly, ErrNoPrice, pool.ErrDown, panics.ErrFault
+// or the error of ctx.
 //
-// When ctx ends, an order that is not submitted ends; a submit in flight is finished, and its task is
-// stored; a bought order stays in the journal.
+// When ctx ends, an order that is not submitted yet ends. A submit in flight is completed, and its task is stored. A
+// bought order stays in the journal.
 func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
 	var once sync.Once
 	tell := func(next captcha.ID, err error) { once.Do(func() { placed(next, err) }) }
@@ -200,9 +202,9 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, er
 	tell("", panicked) // a stored order is resumed like an order of a dead replica
 }
 
-// place chooses an account and stores the order. An account that is braked loses the order to the next one, and with
-// the policy best also an account without a free permit, if a caller waits for the order. If Redis does not answer, the
-// order may have been stored: then a later beat finds and ends it.
+// place chooses an account and stores the order. If the account's brake refuses the order, place tries the next
+// account. With the policy best it does the same if no permit is free and a caller waits for the order. If Redis does
+// not answer, the order may have been stored; a later beat then finds and ends it.
 func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, err error) {
 	accounts, none := b.accounts.list(), ErrNoProvider
 	if s.SimulatedOnly && len(accounts) > 0 {
@@ -254,7 +256,7 @@ func (b *Buyer) place(ctx context.Context, o *order, s *Spec) (next captcha.ID, 
 	return "", refused
 }
 
-// prepare fills in the terms under which an account gets the order.
+// prepare fills in the fields of an order that depend on its account, such as price and deadline.
 func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 	l, _, _ := b.accounts.terms(a)
 	o.account, o.identity, o.image = a, s.Identity, s.Image
@@ -303,10 +305,10 @@ func (b *Buyer) OrdersInFlight(ctx context.Context) (list []OrderInFlight, err e
 	return list, err
 }
 
-// Run does what the buyer does by itself, until ctx ends: it beats, goes on with orders that this replica
-// adopted or lost sight of, ends orders past their deadline, replays dead letters, and reads brakes, thread
-// limits and balances. After the end of ctx it stops the orders of all calls of Buy, finishes their submits,
-// and leaves the bought ones to other replicas.
+// Run does the regular work of the Buyer until ctx ends. It beats, resumes adopted orders and orders that were left
+// behind, and ends orders past their deadline. It also replays dead letters, and reads brakes, thread limits and
+// balances. When ctx has ended, Run stops all orders of this replica: submits in flight are completed, and bought
+// orders are left to other replicas.
 func (b *Buyer) Run(ctx context.Context) error {
 	beats, stopBeats := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBeats()
@@ -356,8 +358,8 @@ func (b *Buyer) repeat(ctx context.Context, every time.Duration, work func(conte
 	}
 }
 
-// handleBeat ends late orders after each beat. After every second beat it also resumes and stops others, so the orders
-// of a dead replica continue at most 2 s after their adoption.
+// handleBeat ends orders past their deadline after each beat. After every second beat it also calls compare, so adopted
+// orders continue at most 2 s after their adoption.
 func (b *Buyer) handleBeat(ctx context.Context, late []string) {
 	if b.beats++; b.beats%2 == 0 {
 		b.compare(ctx)
@@ -367,9 +369,9 @@ func (b *Buyer) handleBeat(ctx context.Context, late []string) {
 	}
 }
 
-// compare compares the orders that this replica owns in Redis with those that run here. It resumes those
-// that do not run: adopted ones, and those that a panic or a lost answer of Redis left behind. It stops
-// those that it does not own: a callback at another replica has ended them, or another replica runs them.
+// compare compares the orders that this replica owns in Redis with those that run here. It resumes owned orders that do
+// not run: adopted orders, and orders that a panic or a lost answer of Redis left behind. It stops orders that run here
+// but are not owned: a callback at another replica has ended them, or another replica runs them.
 func (b *Buyer) compare(ctx context.Context) {
 	b.mu.Lock()
 	running := maps.Clone(b.running)
@@ -400,8 +402,8 @@ func (b *Buyer) compare(ctx context.Context) {
 	}
 }
 
-// resume goes on with an order that this replica owns. It polls a bought order; the table of ends says what happens to
-// the others.
+// resume continues an order that this replica owns. If the order is bought, resume polls it; otherwise the table `ends`
+// says what happens.
 func (b *Buyer) resume(ctx context.Context, name string) {
 	e, is, err := b.c.Pool.Find(ctx, name)
 	if err != nil || !is || e.Owner != b.c.Pool.Replica {

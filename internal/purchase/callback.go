@@ -35,11 +35,11 @@ const (
 	DeadLetterDropped  = "dropped" // its order had ended
 	DeadLetterExpired  = "expired" // its token had expired
 
-	// longestFallback limits the default of fallback_after.
+	// longestFallback is the largest default of the setting fallback_after.
 	longestFallback = 120 * time.Second
 	// replayEvery is the time between two replays of the dead letters.
 	replayEvery = 2 * time.Second
-	// unknownLife is how long a dead letter is kept whose order did not run here.
+	// unknownLife is how long a dead letter is kept if its order did not run at this replica.
 	unknownLife = 24 * time.Hour
 )
 
@@ -73,8 +73,8 @@ type Callback struct {
 	At                      time.Time
 }
 
-// Callback handles a callback: its order ends, or it is kept on the disk. An invalid one is only counted. The
-// one error is ErrNotKept. The end of ctx does not interrupt it.
+// Callback handles a callback: it ends the order, or keeps the callback on the disk. An invalid callback is only
+// counted. The only error is ErrNotKept. The end of ctx does not interrupt Callback.
 func (b *Buyer) Callback(ctx context.Context, c Callback) error {
 	outcome, err := b.receive(ctx, &c)
 	b.c.Observer.Count("callback", c.Provider, outcome)
@@ -126,8 +126,8 @@ func (b *Buyer) receive(ctx context.Context, c *Callback) (outcome string, err e
 	return CallbackKept, nil
 }
 
-// firstArrival notes when a callback arrived, and returns when the first one of its order did, so that a
-// repetition makes no token younger. Zero = unknown: an earlier process received it.
+// firstArrival notes when a callback arrived, and returns when the first callback of the same order arrived, so that a
+// repetition makes no token younger. The result is zero if an earlier process received the first callback.
 func (b *Buyer) firstArrival(order string, at time.Time) time.Time {
 	first, _ := b.arrivals.LoadOrStore(order, at)
 	return first.(time.Time) //nolint:forcetypeassert // only firstArrival stores values
@@ -161,10 +161,10 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 			return CallbackMalformed, nil
 		}
 	}
-	// The token was solved after the submit, and at most f.Delay before its callback arrived.
+	// The service solved the token after the submit, and at most f.Delay before the callback arrived.
 	n := news{trigger: solved, by: "callback", callback: true, born: o.submitted.Sub(o.placed), solvedAt: time.Now()}
 	n.solution = provider.Solution{Token: l.Token, Extra: l.Extra, Expires: l.Expires}
-	// old: a dead letter, which must not wait for a poll
+	// if old is true, this is a dead letter, whose token should not age during a poll
 	member, old := captcha.Of(f.Identity.Type).Extra, time.Since(arrived) > completeTime
 	if a, _ := b.accounts.of(f); a != nil && !old && l.Code == "" && f.Task != "" && member != "" &&
 		l.Extra.Members()[member] == "" {
@@ -201,7 +201,7 @@ func (b *Buyer) deliver(ctx context.Context, l *spool.Letter, arrived time.Time)
 	return CallbackFailed, nil
 }
 
-// OpenDeadLetters opens the folder of the dead letters, and finds letters of an earlier process.
+// OpenDeadLetters opens the folder of the dead letters, and counts the letters that an earlier process left.
 func (b *Buyer) OpenDeadLetters() error {
 	if err := b.kept.Open(); err != nil {
 		return err
@@ -213,15 +213,15 @@ func (b *Buyer) OpenDeadLetters() error {
 	return nil
 }
 
-// DeadLetters lists the dead letters without their tokens, oldest first. If some cannot be read, it returns the others
-// and an error.
+// DeadLetters lists the dead letters without their tokens, the oldest first. If some letters cannot be read,
+// DeadLetters returns the others and an error.
 func (b *Buyer) DeadLetters() ([]spool.Summary, error) { return b.kept.Show(time.Now()) }
 
-// DeadLetterCount returns the number of dead letters, with those that are not readable.
+// DeadLetterCount returns the number of dead letters, including unreadable ones.
 func (b *Buyer) DeadLetterCount() int { return b.kept.Count() }
 
-// Replay delivers the dead letters and counts their outcomes. An error means that Redis does
-// not take them, or that ctx ended.
+// Replay delivers the dead letters and counts their outcomes. An error means that Redis could not store a result, or
+// that ctx ended.
 func (b *Buyer) Replay(ctx context.Context) (outcomes map[string]int, err error) {
 	outcomes = map[string]int{}
 	var disk error

@@ -22,7 +22,7 @@
 // # The life of an order
 //
 //	placed      pool.Place has stored the order, with its permit and its part of the budgets
-//	submitting  pool.Begin has been answered: the submit may have left
+//	submitting  pool.Begin has returned: the submit may have been sent
 //	bought      the task is known: polls, or a callback, end the order
 //	unknown     the submit had no answer: the order counts as bought until its deadline, unless a
 //	            callback ends it before; the deadline is now a provider's timeout away (Order.Hold)
@@ -37,19 +37,19 @@
 //
 // # Rules
 //
-//   - A submit is never repeated. Begin is answered before it; its task, or that it had no answer, is
-//     stored after it. Neither a stop nor the end of a context cancels a submit in flight.
-//   - Only the owner of an order may begin its submit. It also says that the order brought nothing, unless a
-//     callback does, or the deadline has passed. Any replica that has the token may land it.
+//   - A submit is never repeated. Redis has answered Begin before the submit is sent; afterwards its task is stored, or
+//     that it got no answer. Neither a stop nor the end of a context cancels a submit in flight.
+//   - Only the owner of an order may begin its submit. Before the deadline, only the owner or a callback may say that
+//     the order brought nothing. Any replica that has the token may land it.
 //   - The age of a token counts from the last poll that was answered "not ready", else from the submit. A
 //     callback brings a token that is at most callback_delay old, counted from the callback's first
 //     arrival.
-//   - Tasks are asked for with the account's present key. If the service refuses that key or does not
-//     know the task, the key that submitted the order is tried, while the file or the memory has it.
+//   - Polls use the account's present key. If the service refuses this key or does not know the task, the poll is
+//     repeated with the key that submitted the order, if the file or this replica's memory still has it.
 //   - The brake of an account belongs to its key: a fault of a former key stops nothing.
-//   - Each service gets the answer to a callback after Redis or the disk has it.
-//   - The bytes of a picture are only in memory, and only until the submit.
-//   - A panic in one order ends nothing else.
+//   - A callback is answered only after Redis or the disk has stored it.
+//   - The bytes of a picture are kept only in memory, and only until the submit.
+//   - A panic in one order does not affect other orders.
 //
 // # Crash points
 //

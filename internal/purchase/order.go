@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// slowBegin is how long an answer of Begin may take. After a longer time the process may have been
-	// frozen, and another replica may own the order.
+	// slowBegin limits how long Begin may take. If it took longer, the process may have been frozen, and another replica
+	// may own the order, so the order is not submitted.
 	slowBegin = 2 * time.Second
 	// slowPoll is the time between two polls of a task while the service refuses the account's polls.
 	slowPoll = time.Minute
-	// lookAgain is how soon a waiting order notices that its account has another key.
+	// lookAgain is how often a waiting order checks whether its account has a new key.
 	lookAgain = 3 * time.Second
 
 	outcomeUnknown = "gave no outcome"
 
 	// CodeTimeout is the code of an order that was not solved in time.
 	CodeTimeout = "TIMEOUT"
-	// CodeUnreadable is the code of an order that was solved, in a way that cannot be read.
+	// CodeUnreadable is the code of an order whose solution poold cannot read.
 	CodeUnreadable = provider.Unreadable
 )
 
-// Purchase is an order as the history has it: the row of its purchase and of its end. Times are on Redis'
-// clock; zero = it did not happen.
+// Purchase describes an order for the history, when it is bought and when it ends. Times are on Redis' clock; zero
+// means that the event did not happen.
 type Purchase struct {
 	Order     string           `json:"order"`
 	ID        captcha.ID       `json:"id"`
@@ -74,7 +74,7 @@ type facts struct {
 	Budgets     []pool.Budget `json:"budgets,omitempty"`
 }
 
-// order is an order that runs at this replica. Its goroutine owns the fields, except as noted.
+// order is an order that runs at this replica. Only the order's goroutine uses the fields, except as noted.
 type order struct {
 	journal  pool.Order
 	facts    facts
@@ -95,8 +95,8 @@ type order struct {
 	elsewhere atomic.Bool // a callback or another replica has the order
 }
 
-// readOrder returns an order of the journal. If the facts cannot be read, they stay empty, and a submitted
-// order ends as lost.
+// readOrder returns an order of the journal. If the order's facts in the journal cannot be read, they stay empty. A
+// submitted order then ends as lost.
 func readOrder(e *pool.JournalEntry) *order {
 	o := &order{journal: e.Order, at: e.Placed, placed: time.Now().Add(-e.Age)}
 	f := &o.facts
@@ -116,7 +116,7 @@ func (o *order) onRedis(at time.Time) time.Time {
 	return o.at.Add(at.Sub(o.placed).Truncate(time.Millisecond))
 }
 
-// trigger is what happens to an order.
+// trigger is an event that may end an order.
 type trigger string
 
 const (
@@ -132,13 +132,13 @@ const (
 	late          trigger = "late"                 // its deadline has passed
 )
 
-// situation is the state of an order and what happens to it.
+// situation is a state of an order, and an event that happens in this state.
 type situation struct {
 	state   pool.State
 	trigger trigger
 }
 
-// ending describes the next step. Without outcome, the order does not end.
+// ending describes what an event does to an order. Without an outcome, the order does not end.
 type ending struct {
 	outcome pool.Outcome
 	unknown bool // the journal notes that the outcome of the submit is unknown
@@ -147,9 +147,9 @@ type ending struct {
 	says    string
 }
 
-// ends is the table of states and ends. After a callback the state is Bought, whatever the journal says: the
-// callback proves the purchase. A pair that is not in the table does not end the order: a bought order stays in
-// the journal at a stop and is polled after an adoption, and an unknown one waits for its deadline.
+// ends says how an order ends in each situation. For a callback the state is Bought, whatever the journal says, because
+// a callback proves the purchase. A situation that is not in the table does not end the order. For instance, a bought
+// order stays in the journal when this replica stops, and an unknown order waits for its deadline.
 var ends = map[situation]ending{
 	{pool.Placed, stopped}:     {outcome: pool.Stopped},
 	{pool.Placed, adopted}:     {outcome: pool.Stopped},
@@ -166,7 +166,7 @@ var ends = map[situation]ending{
 
 	{pool.Unknown, late}: {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
-	// `says` is used here only if the script answers repeated.
+	// The text in `says` is used here only if the script end returns repeated.
 	{pool.Bought, solved}:        {outcome: pool.Solved, anyone: true, answers: true, says: "sold this token before"},
 	{pool.Bought, failed}:        {outcome: pool.Failed, answers: true, says: "brought no token"},
 	{pool.Bought, badParameters}: {outcome: pool.BadParameters, answers: true, says: "refuses the parameters"},
@@ -174,7 +174,7 @@ var ends = map[situation]ending{
 	{pool.Bought, late}:          {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 }
 
-// news is a trigger with its details.
+// news is an event of an order with its details.
 type news struct {
 	trigger  trigger
 	by       string // Purchase.EndedBy
@@ -188,7 +188,8 @@ type news struct {
 	callback bool
 }
 
-// end carries out what the table says. It returns the end, pool.Gone or pool.Other; "" = the order goes on.
+// end ends an order as the table `ends` says. It returns the outcome, or pool.Gone or pool.Other if another replica or
+// a callback has the order. The result "" means that the order goes on.
 func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (outcome pool.Outcome, err error) {
 	e := ends[situation{state, n.trigger}]
 	if e.outcome == "" {
@@ -274,8 +275,8 @@ func row(o *order, wanted bool) string {
 	return string(text)
 }
 
-// persist repeats a step of an order that must not be lost until it is done: Redis may be away, full or read-only
-// meanwhile. It ends at the order's deadline, and persistFor after the end of ctx.
+// persist repeats an important step of an order until Redis has executed it, because Redis may be away, full or
+// read-only. It gives up at the order's deadline, or when persistFor has passed after the end of ctx.
 func (b *Buyer) persist(ctx context.Context, o *order,
 	step func(context.Context) (pool.Outcome, error)) (outcome pool.Outcome, err error) {
 	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.placed.Add(b.life(o.facts.Timeout)))
@@ -292,8 +293,8 @@ func (b *Buyer) persist(ctx context.Context, o *order,
 	}
 }
 
-// run carries an order from a state to its end. It returns without an end if ctx ends, if the outcome of the
-// submit is unknown, or if another replica or a callback has the order.
+// run carries an order from the given state to its end. It returns before the end if ctx ends, if the outcome of the
+// submit is unknown, or if another replica or a callback has taken the order.
 func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 	if state == pool.Placed {
 		if n := b.submit(ctx, o); n.trigger != "" {
@@ -322,7 +323,7 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 	}
 }
 
-// finish ends an order, whose end is not to be lost.
+// finish ends an order, and repeats the attempt until Redis has stored the end.
 func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) (outcome pool.Outcome) {
 	outcome, err := b.persist(ctx, o, func(ctx context.Context) (pool.Outcome, error) { return b.end(ctx, o, state, n) })
 	if err != nil && !o.elsewhere.Load() {
@@ -335,9 +336,9 @@ func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) 
 	return outcome
 }
 
-// submit submits an order and stores its task. News mean that the order was not bought, or that its outcome is
-// unknown. Without news and without a task, this replica leaves the order alone: another replica has it, its task
-// could not be stored, or it has ended.
+// submit submits an order and stores its task. If the submit failed, the result describes the failure. If the result is
+// empty and the order has no task, this replica must leave the order alone: another replica has it, its task could not
+// be stored, or it has ended.
 func (b *Buyer) submit(ctx context.Context, o *order) news {
 	f, nonce := &o.facts, rand.Text()
 	for begun := false; !begun; {
@@ -395,12 +396,13 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	return news{}
 }
 
-// triggers are the consequences of failed calls, unless the outcome is unknown.
+// triggers maps the class of a failed call to an event of the order. It does not apply to submits whose outcome is
+// unknown.
 var triggers = map[provider.Class]trigger{
 	provider.Parameters: badParameters, provider.Task: failed, provider.Account: fault, provider.Capacity: busy,
 }
 
-// newsOf returns the news that a failed call brings.
+// newsOf converts the error of a call to an event of the order.
 func newsOf(by string, err error) news {
 	n := news{trigger: unanswered, by: by, err: err}
 	var fault *provider.Error
@@ -413,14 +415,14 @@ func newsOf(by string, err error) news {
 	return n
 }
 
-// await polls the task until it ends or the time is over. A callback ends ctx.
+// await polls the task of an order until the task ends or the order times out. A callback for the order ends ctx.
 func (b *Buyer) await(ctx context.Context, o *order) news {
 	o.waits.Store(true)
 	defer o.waits.Store(false) // before its end, so that compare does not take it for another's
 	f, giveUp := &o.facts, o.submitted.Add(o.facts.Timeout)
 	next, last := b.firstPoll(o), o.submitted
 	for {
-		// The last poll is at the time-out.
+		// The last poll of a task is at its time-out.
 		if backoff.Sleep(ctx, min(time.Until(next), time.Until(giveUp))) != nil {
 			return news{trigger: stopped}
 		}
@@ -439,7 +441,7 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			next = now.Add(lookAgain)
 			continue
 		}
-		// If an account fault refuses polls too, each task is asked for once a minute, and at its time-out.
+		// If an account fault affects polls too, each task is polled once a minute, and at its time-out.
 		if due := last.Add(slowPoll); !over && now.Before(due) && b.accounts.pollsSlowly(a) {
 			next = now.Add(min(due.Sub(now), lookAgain))
 			continue
@@ -480,9 +482,9 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 	}
 }
 
-// firstPoll returns the time of the first poll. If a callback is expected, it comes after the fallback
-// time. Else it comes one interval before the shortest recent lead time, but not before the provider's
-// first wait: an earlier poll finds no token, and after a later one the token's age is less certain.
+// firstPoll returns the time of the first poll. If a callback is expected, the poll waits for the fallback time. Else
+// it comes one interval before the shortest recent lead time, but not before the provider's usual first poll. An
+// earlier poll would find no token, and a later one would make the token's age less certain.
 func (b *Buyer) firstPoll(o *order) time.Time {
 	a, _ := b.accounts.of(&o.facts)
 	if a == nil {
@@ -495,8 +497,8 @@ func (b *Buyer) firstPoll(o *order) time.Time {
 	return o.answered.Add(max(wait, o.facts.Shortest-interval))
 }
 
-// poll asks for the task with the account's present key. If the service refuses the key or does not know the
-// task, it asks with the key that submitted the order, whose faults say nothing about the present key.
+// poll polls the task with the account's present key. If the service refuses this key or does not know the task, poll
+// tries the key that submitted the order. A fault of that former key does not brake the present key.
 func (b *Buyer) poll(ctx context.Context, o *order, a, former *account) (provider.Solution, error) {
 	limited, cancel := context.WithTimeout(ctx, b.c.CallTime)
 	defer cancel()

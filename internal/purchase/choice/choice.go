@@ -13,7 +13,7 @@ import (
 	"poold/internal/pool"
 )
 
-// How a provider was chosen.
+// These words say how a provider was chosen.
 const (
 	Ordered  = "ordered"  // the first provider that was up
 	Cheapest = "cheapest" // the lowest price
@@ -24,15 +24,16 @@ const (
 
 // A test of simulated providers (scenarios_test.go) prints what these constants cost.
 const (
-	// An unknown share is priorShare, with the weight of priorWeight outcomes.
+	// Before any outcome, a share is assumed to be priorShare; this assumption weighs as much as priorWeight outcomes.
 	priorShare, priorWeight = 0.9, 2
-	// leastShare keeps costs finite.
+	// leastShare is the smallest share that is used to compute a cost, so that costs are finite.
 	leastShare = 0.02
-	// nearly is the relative difference below which two costs count as equal: the order of the file decides.
+	// nearly is the relative difference below which two costs count as equal, so that the order of the file decides.
 	nearly = 0.02
-	// exploreShare is the share of the orders that explore, among providers that could save leastGain of the cost.
+	// exploreShare is the share of orders that explore. They try only providers that could save at least the share
+	// leastGain of the cost.
 	exploreShare, leastGain = 0.03, 0.05
-	// leastOthers is the weight of the reports of all other callers from which a caller's reports weigh at most half.
+	// If the reports of all other callers weigh at least leastOthers, the reports of one caller weigh at most half.
 	leastOthers = 5
 )
 
@@ -64,7 +65,7 @@ func (c *Chooser) SetProviders(providers []Provider) {
 	c.providers = providers
 }
 
-// Read reads the sums. It is called once a second.
+// Read reads the sums of the results from Redis. It is called once a second.
 func (c *Chooser) Read(ctx context.Context) {
 	c.mu.Lock()
 	var names []string
@@ -85,8 +86,8 @@ func (c *Chooser) Read(ctx context.Context) {
 	c.sums = sums
 }
 
-// Choose returns the index of an offer, and how it was chosen. There is at least one offer. With the policy Best an
-// order may go to another provider than the best one if it explores.
+// Choose returns the index of an offer, and a word that says how it was chosen. There must be at least one offer. If
+// explores is true and the policy is Best, the order may go to a provider that is not the best so far.
 func (c *Chooser) Choose(policy string, t captcha.Type, explores bool, offers []Provider) (index int, how string) {
 	prices, sums := make([]float64, len(offers)), make([]pool.Sums, len(offers))
 	c.mu.Lock()
@@ -104,7 +105,8 @@ func (c *Chooser) Choose(policy string, t captcha.Type, explores bool, offers []
 	return best(prices, sums, dice)
 }
 
-// best chooses by the expected costs. A dice below exploreShare explores.
+// best chooses the provider with the lowest expected cost. If the random number dice is below exploreShare, it explores
+// instead.
 func best(prices []float64, sums []pool.Sums, dice float64) (index int, how string) {
 	prices = comparable(prices, math.SmallestNonzeroFloat64)
 	reported := slices.ContainsFunc(sums, func(s pool.Sums) bool { _, all := reports(s); return all > 0 })
@@ -130,7 +132,7 @@ func best(prices []float64, sums []pool.Sums, dice float64) (index int, how stri
 	return least, Best
 }
 
-// comparable returns the prices. If one of them is below `least`, and so cannot be compared, it returns equal prices.
+// comparable returns the prices, or equal prices if some price is below `least`, such as an unknown one.
 func comparable(prices []float64, least float64) []float64 {
 	if slices.Min(prices) < least {
 		return slices.Repeat([]float64{1}, len(prices))
@@ -154,7 +156,8 @@ func lower(good, all float64) float64 {
 }
 
 // reports returns the weights of the accepted tokens and of all reports. A caller's reports weigh at most half, so that
-// one key cannot turn the orders away from a provider. A caller that sends nearly all reports decides alone.
+// one key cannot turn the orders away from a provider. If nearly all reports come from one caller, only that caller's
+// reports decide.
 func reports(s pool.Sums) (accepted, all float64) {
 	total, good := map[string]float64{}, map[string]float64{}
 	for name, sum := range s {

@@ -16,7 +16,7 @@ func Derive(key captcha.Secret) captcha.Secret {
 	return captcha.Secret(hex.EncodeToString(MAC(key, "poold callbacks")))
 }
 
-// Of returns the signature of a callback address.
+// Of returns the signature for the callback address of an order.
 func Of(secret captcha.Secret, provider, order string) string {
 	return hex.EncodeToString(MAC(secret, provider, order)[:16])
 }

@@ -100,7 +100,8 @@ type State struct {
 	Balance *float64  // the last balance that was read; nil = none yet
 }
 
-// Sentence says what a provider that is down does, such as "provider acme refuses the key (ERROR_KEY_DOES_NOT_EXIST)".
+// Sentence says how a provider that is down behaves, such as "provider acme refuses the key
+// (ERROR_KEY_DOES_NOT_EXIST)".
 func (s State) Sentence(provider string) string {
 	return "provider " + provider + " " + cmp.Or(s.Fault, "is down") + " (" + s.Reason + ")"
 }

@@ -30,11 +30,10 @@ type Callback struct {
 	Err error
 }
 
-// ReadCallback reads a pingback of any service: the query of a GET, or a form or a JSON object in the
-// body, which counts instead of the query. A JSON object either has the fields id and code, or has the
-// form of a response to getTaskResult. Content types are ignored, because services send wrong ones. An
-// error wraps ErrCallback and quotes no part of the pingback. The caller must first check that the
-// sender knows a secret.
+// ReadCallback reads a pingback of any service. The pingback is the query of a GET, or a form or a JSON object in the
+// body. If there is a body, the query is ignored. A JSON object either has the fields id and code, or has the form of a
+// response to getTaskResult. Content types are ignored, because services send wrong ones. An error wraps ErrCallback
+// and quotes no part of the pingback. The caller must first check that the sender knows a secret.
 func ReadCallback(query url.Values, body []byte) (Callback, error) {
 	fields := map[string]json.RawMessage{} // by their names in lower case
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))

@@ -48,8 +48,8 @@ type protocol interface {
 	// The method reportWindow returns how long after a solve the service accepts a report about its token. A protocol
 	// without reports may return any time: its method ask offers none.
 	reportWindow() time.Duration
-	// The method read parses the reply to a call. The error has the type malformedReply. The HTTP status of a reply that
-	// read finds unexpected is considered by the caller.
+	// The method read parses the reply to a call. The error has the type malformedReply. If read finds a reply unexpected,
+	// the caller considers the HTTP status.
 	read(q query, reply []byte) (answer, error)
 }
 
@@ -144,7 +144,7 @@ func (c *Client) Submit(ctx context.Context, r Request) (task string, err error)
 	return a.text, err
 }
 
-// SolvedAtOnce returns the solution with which Submit was answered, once.
+// SolvedAtOnce returns the solution if the service answered Submit with it. It returns each solution only once.
 func (c *Client) SolvedAtOnce(task string) (s Solution, is bool) {
 	done, is := c.done.LoadAndDelete(task)
 	s, _ = done.(Solution)

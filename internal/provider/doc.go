@@ -2,8 +2,8 @@
 // submits tasks, polls them, and reports whether a site accepted a token. The class of an error
 // determines what the caller must do.
 //
-// Package purchase uses the clients and owns the orders. It brakes an account or an outage, for all
-// replicas; a Client has no state but the last balance. Services differ in three ways:
+// Package purchase uses the clients and owns the orders. It brakes an account that has a fault or an outage, for all
+// replicas. A Client has no state except the last balance. Services differ in three ways:
 //
 //	protocol  how calls and answers are written      inphp.go  createtask.go  reply.go
 //	fields    how a captcha's parameters are written the table of types in package captcha

@@ -32,14 +32,15 @@ type fault struct {
 	does, remedy string
 }
 
-// These are the delays after error codes, as the services recommend them.
+// These are the delays before the next call after certain error codes, as the services recommend them.
 const (
 	soon  = 5 * time.Second
 	later = 10 * time.Second
 	probe = time.Minute // interval between two calls to an account that cannot buy
 )
 
-// threadFaults are the codes with another meaning at CaptchaAI. It sells threads, so accounts have no balance.
+// threadFaults has the codes that mean something else at CaptchaAI than at other services. CaptchaAI sells threads, so
+// its accounts have no balance.
 var threadFaults = map[string]fault{
 	"ERROR_ZERO_BALANCE": {class: Capacity, delay: soon, note: "no thread of the account is free"},
 	"ERROR_KEY_DOES_NOT_EXIST": {
@@ -93,7 +94,7 @@ func isLink(code string) bool {
 	return strings.HasPrefix(code, "https://") || strings.HasPrefix(code, "http://")
 }
 
-// Several codes have these faults and remedies.
+// These are faults and remedies that several codes share.
 const (
 	emptyBalance   = "reports an empty balance"
 	refusesKey     = "refuses the key"

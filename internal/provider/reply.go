@@ -40,7 +40,7 @@ func solvedAnswer(t captcha.Type, text string, extra captcha.Extra) (answer, err
 	return answer{text: text, extra: extra}, nil
 }
 
-// expiry reads CapSolver's expireTime, in Unix milliseconds. Without a time of this century it returns zero.
+// expiry reads CapSolver's expireTime, in Unix milliseconds. If the time is not in this century, it returns zero.
 func expiry(text string) time.Time {
 	if ms, ok := finite(text); ok && ms > 1e12 && ms < 4e12 {
 		return time.UnixMilli(int64(ms))

@@ -74,7 +74,7 @@ func (c *Client) exchange(ctx context.Context, q query) (answer, error) {
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
 	})
-	// No error is possible: package targets checked the address, and a path has constants and escaped ids only.
+	// No error is possible: package targets has checked the address, and paths consist of constants and escaped ids.
 	req, _ := http.NewRequestWithContext(traced, http.MethodPost, c.cfg.URL+q.path, strings.NewReader(q.body))
 	req.GetBody = nil // otherwise the transport would send the request again after some failures
 	req.Header.Set("Content-Type", q.contentType)
@@ -153,8 +153,8 @@ func bareRefusal(status int) (class Class, proves bool) {
 	return Account, status/100 == 3 || status/100 == 4
 }
 
-// proven returns the error for a submit that a bare status refuses. For a redirect, the error names the service's new
-// address, which an operator can configure.
+// proven returns the error for a submit that the service refused with an HTTP status, without an error code. For a
+// redirect, the error names the service's new address, which an operator can configure.
 func (q query) proven(class Class, code, location string, delay time.Duration) *Error {
 	e := q.broken(code, nil, delay)
 	if e.Class, e.Unknown = class, false; class != Capacity {

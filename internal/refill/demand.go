@@ -14,11 +14,11 @@ import (
 const (
 	// saveEvery is how often a learned state is saved while it changes.
 	saveEvery = 10 * time.Second
-	// current is how long after its last decision a replica still trusts its own memory of the demand, in which all
-	// requests have a time that is right to within a few seconds. To read a saved state would cost more: the policy
-	// would drop the events that it has noted but not learned yet.
+	// current is how long after its last decision a replica still trusts its own memory of the demand. In this time, the
+	// memory knows the time of each request to within a few seconds. Reading a saved state instead would lose the events
+	// that the policy has noted but not learned yet.
 	current = saveEvery
-	// stopLimit limits the saves at a stop.
+	// stopLimit limits the time for saving learned states when the daemon stops.
 	stopLimit = 3 * time.Second
 )
 
@@ -35,7 +35,8 @@ type demand struct {
 	avoided []string      // providers that the orders avoid
 }
 
-// recall reads the saved state if another replica knows more. If Redis has lost it, the memory holds.
+// recall reads the saved state from Redis if another replica may know more. If Redis has no saved state, this replica
+// keeps its own.
 func (d *decision) recall(ctx context.Context, at time.Time, p policy.Params, c *pool.Counts) error {
 	newer := c.Learned != 0 && c.Learned != d.subject.version && at.Sub(d.subject.decided) > current
 	if d.subject.learned != nil && !newer {
@@ -56,8 +57,8 @@ func (d *decision) recall(ctx context.Context, at time.Time, p policy.Params, c 
 	return nil
 }
 
-// save saves the learned state if there was a request, at most once in the interval. A replica that has not followed
-// the demand lately saves nothing: another one may know more.
+// save saves the learned state if there was a request, at most once in the interval. A replica that has not decided
+// about the target lately saves nothing, because another replica may know more.
 func (d *demand) save(ctx context.Context, m *Manager, id captcha.ID, interval time.Duration) error {
 	at := time.Now()
 	if d.learned == nil || !d.unsaved || at.Sub(d.savedAt) < interval || at.Sub(d.decided) > current {
@@ -88,7 +89,7 @@ func (m *Manager) saveAll(ctx context.Context) {
 	}
 }
 
-// counted converts what decide counted to the form of package policy.
+// counted converts the counts of package pool to the counts that package policy uses.
 func counted(c *pool.Counts, lead time.Duration) *policy.Counts {
 	f := c.Counters
 	s := &policy.Counts{

@@ -13,23 +13,24 @@
 //
 // # Several replicas
 //
-// No target belongs to a replica. Two replicas may decide at the same moment: pool.Place checks the depth again,
-// so they do not buy twice. If a replica dies between its decision and its orders, the next decision is due 2 s
-// later. A replica that does not know an identity removes it from due, unless callers or orders need it; a
-// replica that knows it adds it again after 30 s at the latest.
+// No target belongs to a replica. Two replicas may decide at the same moment: pool.Place checks the depth again, so
+// they do not buy twice. If a replica dies between its decision and its orders, the next decision is due 2 s later. A
+// replica that does not know an identity removes it from the key due, unless callers wait or orders are in flight. A
+// replica that knows the identity adds it again within 30 s.
 //
 // Each replica follows the demand of a target in its own memory, from the counts of all replicas. A replica that has
-// not decided for a while reads the state that another one has saved since. A saved state has the counts to which it
-// belongs, so that no request is learned twice or never.
+// not decided for a while reads the state that another replica has saved. A saved state contains the counts at that
+// time, so that each request is learned exactly once.
 //
 // # Invariants
 //
-//   - After Apply, no order is placed by an old definition, unless its placing had begun.
-//   - A reload changes nothing for a target whose definition is the same. A changed target loses the unsaved events
-//     of at most 10 s, and then learns them from the counts.
-//   - A target that a permit, a brake or a budget refuses is not asked about until something may have changed.
+//   - After Apply, an old definition of a target places no order, except one whose placing had begun.
+//   - A reload changes nothing for a target whose definition is the same. A changed target loses what it learned in the
+//     last 10 s at most, and learns those requests again from the counts.
+//   - If a permit, a brake or a budget refuses an order of a target, the target is not decided again until this may
+//     have changed.
 //   - When Run returns, all goroutines of decisions and orders have ended.
-//   - A panic in a decision ends nothing else.
+//   - A panic in one decision does not affect other decisions.
 //
 // # Out of scope
 //

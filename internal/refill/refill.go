@@ -25,33 +25,33 @@ import (
 )
 
 const (
-	// gather is how long a change waits for others, which make one decision together.
+	// gather is how long a decision waits after a change, so that several changes cause only one decision.
 	gather = 20 * time.Millisecond
-	// askEvery is the mean pause between two questions for due identities, and awayEvery while Redis does not answer.
-	// A pause differs from the mean by at most half.
+	// askEvery is the mean pause between two requests to Redis for due identities. While Redis does not answer, the mean
+	// is awayEvery. A pause differs from the mean by at most half.
 	askEvery, awayEvery = 500 * time.Millisecond, 2 * time.Second
-	// mostDue is the number of identities that one question returns.
+	// mostDue is the maximum number of identities that one request returns.
 	mostDue = 100
-	// addEvery is how often a replica makes its targets due for which Redis has no time of a decision. Redis may have
-	// lost its data, or a replica with another file has removed them.
+	// addEvery is how often a replica adds its targets to the key due, if they are missing there. Redis may have lost its
+	// data, or a replica with another file may have removed the targets.
 	addEvery = 30 * time.Second
 	// guestsEvery is how often a replica decides about its guests, because no other replica can.
 	guestsEvery = 2 * time.Second
 	// leastLook and mostLook limit the time between two decisions about a target without a change.
 	leastLook, mostLook = time.Second, 30 * time.Second
-	// leadsToWait is the least number of known lead times that are trusted: the first poll then waits for the shortest
-	// one, and a provider without tokens may count as hanging.
+	// leadsToWait is the number of lead times that must be known before poold relies on them: only then does the first
+	// poll wait for the shortest one, and may a provider without tokens count as hanging.
 	leadsToWait = 8
 	// mostDecisions and mostOrders limit the goroutines of a replica.
 	mostDecisions, mostOrders = 64, 8192
 )
 
-// Buyer carries orders: *purchase.Buyer, or solve.Buyer, which sees its refusals.
+// Buyer carries orders. In the daemon it is solve.Buyer, which passes orders to *purchase.Buyer and handles refusals.
 type Buyer interface {
-	// Buy carries one order from its placing to its end, and returns at the end. It calls placed once, with the
-	// identity whose turn it is next at the account.
+	// Buy carries one order from its placing to its end, and returns at the end. It calls the function placed once, with
+	// the identity that may place the next order at the account.
 	Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error))
-	// Pace returns the poll times of the first provider.
+	// Pace returns how long orders at the first provider wait before the first poll and between polls.
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 }
 
@@ -78,7 +78,7 @@ type Manager struct {
 
 // subject is an identity about which this replica can decide.
 type subject struct {
-	// The Manager's mu guards these.
+	// The Manager's mu guards these fields.
 	target  *targets.Target // nil = a guest
 	spec    purchase.Spec   // what each order has
 	users   int             // callers of a guest
@@ -89,7 +89,7 @@ type subject struct {
 
 	reported string // the state that was logged last
 
-	// The running decision owns this.
+	// Only the running decision uses the demand.
 	demand
 }
 
@@ -102,9 +102,9 @@ func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
 	return m
 }
 
-// Apply replaces the targets. A target whose definition is the same keeps its learned state. After a change of
-// a definition, of the providers or of a shared budget, the decision comes at once, and a failing target tries an
-// order at once. The first set is applied before Run.
+// Apply replaces the targets. A target whose definition is the same keeps its learned state. After a change of a
+// definition, of the providers or of a shared budget, the decision comes at once, and a failing target tries an order
+// at once. The first Set must be applied before Run.
 func (m *Manager) Apply(set *targets.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,7 +150,7 @@ func definition(t *targets.Target) targets.Target {
 	return d
 }
 
-// Spec returns what each order of a target has.
+// Spec returns the part of an order that is the same for all orders of a target.
 func Spec(t *targets.Target, set *targets.Set) purchase.Spec {
 	return purchase.Spec{
 		Target: t.Name, Owner: t.Owner, Identity: t.Identity, ID: t.ID, Margin: t.Margin, Lifetime: t.Lifetime,
@@ -159,22 +159,21 @@ func Spec(t *targets.Target, set *targets.Set) purchase.Spec {
 	}
 }
 
-// Budgets returns the budgets that count an order: its own, its owner's and the overall one. Only a budget with a limit
-// is counted.
+// Budgets returns the budgets that count an order: the budget of its target, of its owner, and the overall budget.
+// Budgets without a limit are left out.
 func Budgets(set *targets.Set, scope string, own targets.Budget, owner string) (list []pool.Budget) {
 	return slices.DeleteFunc([]pool.Budget{
 		Limits(scope, own), Limits(pool.ScopeOwner+owner, set.Owners[owner].Budget), Limits(pool.ScopeOverall, set.Budget),
 	}, func(b pool.Budget) bool { return b == pool.Budget{Scope: b.Scope} })
 }
 
-// Limits returns the limits of a scope.
+// Limits converts a budget of the file to the limits of a scope.
 func Limits(scope string, b targets.Budget) pool.Budget {
 	perDay, perMonth := b.Micros()
 	return pool.Budget{Scope: scope, PerHour: b.PerHour, PerDay: b.PerDay, MicrosPerDay: perDay, MicrosPerMonth: perMonth}
 }
 
-// Guest lets this replica decide for a guest while a caller waits: one order for each ticket. The caller calls
-// release when it waits no longer.
+// Guest makes this replica place orders for a guest, one for each ticket, until release is called.
 func (m *Manager) Guest(spec purchase.Spec) (release func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,8 +193,8 @@ func (m *Manager) Guest(spec purchase.Spec) (release func()) {
 	})
 }
 
-// Changed says that a decision about an identity is due: a script of this replica changed something, or its turn has
-// come. It does not block. An identity that this replica does not know is left to the others.
+// Changed notes that a decision about an identity is due, because a script of this replica changed something, or
+// because its turn in a queue has come. It does not block. It ignores an identity that this replica does not know.
 func (m *Manager) Changed(id captcha.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,12 +215,12 @@ func (m *Manager) markLocked(id captcha.ID, s *subject) {
 	}
 }
 
-// LastPass returns when the loop of Run began its last pass; 1970 before the first one. A pass takes a few seconds,
-// also without Redis; if it takes longer, the process hangs. LastPass does not block.
+// LastPass returns when the loop of Run began its last pass, or a time in 1970 before the first pass. A pass takes a
+// few seconds at most, even without Redis; if it takes longer, the process hangs. LastPass does not block.
 func (m *Manager) LastPass() time.Time { return time.Unix(0, m.pass.Load()) }
 
-// Run decides until ctx ends. Then it waits for the orders, which the Buyer ends or leaves to others, and saves
-// the learned states.
+// Run makes decisions until ctx ends. Then it waits until the Buyer has ended the orders or left them to other
+// replicas, and saves the learned states.
 func (m *Manager) Run(ctx context.Context) error {
 	ask := time.NewTimer(0)
 	defer ask.Stop()
@@ -250,8 +249,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// due returns the identities whose decision is due, and the pause until the next question. Now and then it makes the
-// targets due that have no time, and marks the guests.
+// due returns the identities whose decision is due, and the pause until the next question. Every addEvery it makes
+// targets due that are missing in Redis, and every guestsEvery it makes its guests due.
 func (m *Manager) due(ctx context.Context) (ids []captcha.ID, pause time.Duration) {
 	now, adds := time.Now(), []captcha.ID{}
 	m.mu.Lock()
@@ -286,7 +285,7 @@ func (m *Manager) due(ctx context.Context) (ids []captcha.ID, pause time.Duratio
 	return ids, backoff.Around(askEvery, 0.5)
 }
 
-// dispatch begins a decision, unless one about the identity runs: then another one follows.
+// dispatch begins a decision about an identity. If such a decision runs already, another one follows it.
 func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
 	d := &decision{m: m, id: id}
 	m.mu.Lock()
@@ -314,7 +313,7 @@ func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
 	})
 }
 
-// decision is one decision about an identity, by the definition that held when it began.
+// decision is one decision about an identity. It uses the definition that was valid when it began.
 type decision struct {
 	m       *Manager
 	id      captcha.ID
@@ -399,7 +398,7 @@ func (d *decision) ofTarget(ctx context.Context) error {
 		spec.Shortest, spec.Usual = leads[0], leads[len(leads)/2]
 	}
 	if d.target.Refill == targets.RefillAdaptive {
-		// The depth grows by one with each order, so that an order of another replica since the look counts.
+		// The depth grows by one with each order, so that an order that another replica has placed meanwhile counts.
 		spec.Depth, spec.Horizon, step = d.held+1, spec.Margin, 1
 	}
 	refused := d.place(ctx, wants.Order, spec, step)
@@ -419,16 +418,16 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	return d.m.pool.Decided(ctx, d.id, next, note)
 }
 
-// nextDue returns when the next decision is due. It returns -1 if the time suits that the script decide has set, which
-// expects asked tokens.
+// nextDue returns the time until the next decision. It returns -1 if the time that the script decide has set is right.
+// The argument asked is the number of tokens that the script was told to expect.
 func (d *decision) nextDue(wants *policy.Decision, asked int, c *pool.Counts, err error) time.Duration {
 	next := wants.Next
 	var refused *pool.NotPlacedError
 	switch {
 	case errors.As(err, &refused):
 		if refused.Reason != pool.ReasonBudget || refused.Scope != string(d.id) {
-			// place has given the identity a turn, or tokens suffice now, or its own brake or pause has begun: the script
-			// decide has made the next decision due in 2 s.
+			// The script place has put the identity into a queue, or there are enough tokens now, or a brake or a pause of the
+			// identity has begun. In each case the next decision is due in 2 s, as the script decide has set.
 			return -1
 		}
 		next = refused.After
@@ -445,8 +444,8 @@ func (d *decision) nextDue(wants *policy.Decision, asked int, c *pool.Counts, er
 	return -1
 }
 
-// place places orders one after the other, until one is refused or the definition changes. The depth grows by a step
-// with each order. Each order runs in a separate goroutine.
+// place places up to n orders one after the other, until one is refused or the definition changes. The depth grows by
+// `step` with each order. Each order runs in a separate goroutine.
 func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) error {
 	m := d.m
 	for ; n > 0; n-- {

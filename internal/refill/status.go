@@ -26,14 +26,14 @@ const (
 const (
 	// starvedAfter is how long a target waits for a permit before it counts as starved.
 	starvedAfter = 2 * time.Second
-	// starvedLogged is how long a target is starved before this is logged.
+	// starvedLogged is how long a target must be starved before the log says so.
 	starvedLogged = 5 * time.Second
-	// noteEvery is how often a status is stored of which only figures have changed.
+	// noteEvery is the minimum time between two writes of a status if only its figures have changed.
 	noteEvery = 2 * time.Second
 )
 
-// Status describes the refilling of a target. Redis keeps what the last decision found, at whichever replica, as
-// JSON.
+// Status describes the refilling of a target. Redis stores the Status of the last decision as JSON, whichever replica
+// made the decision.
 type Status struct {
 	Want   int           `json:"want"` // tokens that the policy wants now; 0 while paused
 	State  string        `json:"state"`
@@ -54,8 +54,8 @@ type Status struct {
 	Failing  bool    `json:"failing,omitempty"` // the last orders all failed, and only few are placed
 }
 
-// StatusOf returns the status of a target from its counts, as pool.Decide or pool.Look read them. Every replica
-// returns the same one.
+// StatusOf returns the status of a target from its counts, as pool.Decide or pool.Look read them. It is the same at
+// every replica.
 func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	s := Status{Want: t.Depth, State: OK}
 	if t.Refill == targets.RefillAdaptive {
@@ -94,8 +94,8 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	return s
 }
 
-// note returns the result of a decision as JSON, and logs a change of the state. "" = nothing worth storing has
-// changed.
+// note returns the result of a decision as JSON, or "" if nothing worth storing has changed. It logs a change of the
+// state.
 func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Counts, err error) string {
 	was := Status{}
 	_ = json.Unmarshal([]byte(c.Status), &was) // see StatusOf
@@ -136,7 +136,7 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	found := *c
 	found.Status = string(text)
 	s := StatusOf(d.target, &found)
-	// while a provider fails, it may come and go each second, and only a token shows that it is over
+	// while a provider fails, this state may come and go each second; only a token shows that the trouble is over
 	short := s.State == Starved && c.At.Sub(s.Since) < starvedLogged || s.State == OK && s.Want > 0 && c.Fresh == 0
 	d.m.mu.Lock()
 	changed := s.State != d.subject.reported && !short
@@ -145,7 +145,7 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	}
 	d.m.mu.Unlock()
 	if changed {
-		// The other states are info.
+		// Changes to other states are logged with the level info.
 		level := map[string]slog.Level{Starved: slog.LevelWarn, Budget: slog.LevelWarn, Refused: slog.LevelError}[s.State]
 		if s.State == Starved && s.Failing {
 			level = slog.LevelError
@@ -162,7 +162,7 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 	return string(text)
 }
 
-// round keeps two digits, so that a slow change writes nothing.
+// round keeps two digits, so that a small change causes no write.
 func round(x float64) float64 {
 	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64)
 	return x

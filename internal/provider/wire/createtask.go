@@ -149,8 +149,9 @@ func (b *createTaskRequest) order() Order {
 	return o
 }
 
-// flatten stores the text of each member that requests something, under its path in lower case, such as
-// enterprisepayload.s, and the path as it was sent. Names are compared without regard to case, as encoding/json does.
+// flatten collects the members of an object, and of the objects inside it, that request something. Under the path of a
+// member in lower case, such as enterprisepayload.s, it stores two things: the member's text, and the path as it was
+// sent. Names are compared without regard to case, as encoding/json does.
 func flatten(path string, members map[string]json.RawMessage, texts, names map[string]string) {
 	for name, value := range members {
 		if isNoRequest(name, value) {

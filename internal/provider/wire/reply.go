@@ -94,8 +94,8 @@ func (c *Call) Accepted(number string) Reply {
 	return c.task(createTaskAnswer{TaskID: json.Number(number)})
 }
 
-// Failed returns the response with an error code of the protocol in_php. For CodeNotReady in the protocol create_task
-// it is a status instead of an error. The argument why is an explanation for people and may be empty.
+// Failed returns the response for an error code of the protocol in_php. In the protocol create_task, CodeNotReady
+// becomes a status instead of an error. The argument why is an explanation for people and may be empty.
 func (c *Call) Failed(code, why string) Reply {
 	switch {
 	case c.InPHP:

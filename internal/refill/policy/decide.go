@@ -17,8 +17,8 @@ type Decision struct {
 	// Failing reports that the last FailuresInARow solves failed.
 	Failing bool
 
-	// Only of an adaptive target: the expected requests within a lead time, the probability that a request finds no
-	// token if Want tokens are ready or ordered, and how many tokens may still expire.
+	// These fields are set only for an adaptive target: the expected requests within a lead time, the probability that a
+	// request finds no token if Want tokens are ready or ordered, and how many tokens may still expire.
 	Forecast, Risk, Credit float64
 }
 
@@ -32,8 +32,8 @@ const (
 	LimitPaused = "paused"
 )
 
-// Lead returns the lead time with which the stock is to be counted. Tokens of `min` and of windows are renewed by a
-// long one.
+// Lead returns the lead time by which tokens count as outliving or not. While `min` or a window keeps tokens, Lead
+// returns a long lead time, so that these tokens are replaced early.
 func (l *Learned) Lead(p Params, at time.Time) time.Duration {
 	warm, _ := p.warm(at, p.Usable/2)
 	switch {
@@ -52,7 +52,7 @@ func Decide(p Params, l *Learned, c *Counts, at time.Time) Decision {
 	if p.Adaptive {
 		d.Credit = l.credit.left
 	}
-	// The orders of a window precede it, but not by so much that its tokens are old when it begins.
+	// The orders for a window are placed before it begins, but not so early that their tokens are old then.
 	d.Warm, d.Next = p.warm(at, min(inSeconds(l.lead(&p, calibrated.windowLead)), p.Usable/2))
 	if c.Paused {
 		d.Limit, d.Next = LimitPaused, cmp.Or(c.Resumes, Never)

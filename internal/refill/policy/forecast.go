@@ -8,7 +8,7 @@ type forecast []float64
 
 const (
 	negligible = 1e-4
-	// mostCounted limits the requests of a forecast, and those that are learned at once.
+	// mostCounted limits the number of requests in a forecast, and the number that one call of Learn adds.
 	mostCounted = 20_000
 )
 
@@ -48,7 +48,7 @@ func fromRate(shape, x float64) forecast {
 	return f
 }
 
-// mix adds what followed in similar moments: counts[n] of sum were followed by n requests.
+// mix adds to a forecast what followed similar past moments: counts[n] of the weight sum were followed by n requests.
 func (f forecast) mix(counts []float64, sum float64) forecast {
 	for len(f) < len(counts) {
 		f = append(f, 0)

@@ -28,8 +28,8 @@ func NewLearned(p Params) *Learned {
 		credit: credit{left: startCredit(&p)}}
 }
 
-// Learn learns from the events since the last call, and reports whether there was a request. Before the first call, and
-// if Redis has lost its data, the events are unknown.
+// Learn learns from the events since the last call, and reports whether there was a request. At the first call, and
+// after Redis has lost its data, the earlier events are unknown.
 func (l *Learned) Learn(p Params, c *Counts, at time.Time) (requested bool) {
 	now, then, m := max(l.now, unix(at)), l.seen, &l.memory
 	if !l.knows || c.Totals.Requests < then.Requests || c.Totals.Solved < then.Solved {
@@ -110,10 +110,12 @@ func (c *credit) recent(now, scale float64) float64 {
 	return c.hits * math.Exp((c.hitAt-now)/(calibrated.decay*scale))
 }
 
-// affords returns how many tokens may be kept. As many as were used lately will soon be used again.
+// affords returns how many tokens may be kept: the credit that is left, plus the number of tokens that were used
+// lately, because as many will soon be used again.
 func (c *credit) affords(now, scale float64) int { return int(max(0, c.left+c.recent(now, scale))) }
 
-// charge counts expired tokens. Each token of the floor expires once in cycle seconds, for free.
+// charge subtracts expired tokens from the credit. Expiries of the tokens that are kept even without demand are free:
+// each of these may expire once per cycle seconds.
 func (c *credit) charge(p *Params, expired float64, at time.Time, cycle float64) {
 	warm, _ := p.warm(at, 0)
 	floor, now := float64(p.floor(warm)), unix(at)

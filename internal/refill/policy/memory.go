@@ -42,7 +42,7 @@ func (m *memory) countAt(now float64) float64 {
 	return m.count * math.Exp((m.last-now)/(calibrated.decay*m.scale))
 }
 
-// rescale counts the remembered requests again.
+// rescale counts the remembered requests again, in ticks of another length.
 func (m *memory) rescale(scale float64) {
 	old, before, last := m.entries, m.before, m.last
 	*m = memory{scale: scale}

@@ -39,8 +39,9 @@ func (o *outlook) within(x float64) forecast {
 	return o.rate(x).mix(o.memory.followed(o.alike, o.now, 0, x))
 }
 
-// company tells lone requests on a timer from random demand. It is below 1 if a request like the last one is followed
-// by another within a lead time much more rarely than by chance, in proportion; else 1.
+// company distinguishes lone requests at regular intervals from random demand. It compares how often a request like the
+// last one is followed by another within a lead time with how often chance would cause this. If it happens much more
+// rarely, the result is the ratio, which is below 1; else the result is 1.
 func (l *Learned) company(p *Params) float64 {
 	m, lead := &l.memory, l.lead(p, 0.5)
 	counts, sum := m.followed(m.similar(m.last), m.last, 0, lead)
@@ -71,8 +72,8 @@ func (o *outlook) pays(n int) bool {
 	return risk > 1-o.p.HitRate && calibrated.cheaper*price*risk*used >= 1-used
 }
 
-// enough returns the number of tokens beyond which another one does not pay; at most the given number. If permits are
-// scarce, it adds the tokens that are needed within a life and could not all be ordered in time.
+// enough returns the number of tokens beyond which one more does not pay, limited to `most`. If permits are scarce,
+// enough adds tokens that will be needed within the life of a token and could not all be ordered in time.
 func (o *outlook) enough(most int) (want int) {
 	for want < most && o.pays(want) {
 		want++

@@ -107,7 +107,8 @@ const (
 	usualLead             = 18.0
 	farFactor             = 1.7
 	leastScale, mostScale = 0.005, 200.0
-	// With fewer lead times than leadsToLearn, the lead time is guessed; with fewer than leadsToScale, the scale stays.
+	// With fewer known lead times than leadsToLearn, the lead time is guessed. With fewer than leadsToScale, the scale
+	// does not change.
 	leadsToLearn, leadsToScale = 3, 8
 )
 
@@ -115,13 +116,14 @@ const (
 // order would replace a token that is still good.
 func (p *Params) guess() time.Duration { return min(p.FirstPoll+p.PollInterval, p.Usable/2) }
 
-// most returns the maximum number of tokens.
+// most returns the maximum number of tokens to keep.
 func (p *Params) most(warm int) int { return max(0, p.Depth, warm) }
 
 // floor returns how many tokens are kept even without demand.
 func (p *Params) floor(warm int) int { return min(max(p.Min, warm), p.most(warm)) }
 
-// warm returns how many tokens the windows want that run or begin within the lead time, and how long that holds.
+// warm returns how many tokens to keep for windows that run now or begin within the lead time, and how long this number
+// holds.
 func (p *Params) warm(at time.Time, lead time.Duration) (tokens int, holds time.Duration) {
 	holds = Never
 	for _, w := range p.Warm {

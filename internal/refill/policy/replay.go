@@ -63,7 +63,7 @@ func (r *replay) step(end float64) bool {
 
 func (r *replay) at() time.Time { return r.Start.Add(time.Duration(r.now * float64(time.Second))) }
 
-// request runs a request for a token.
+// request simulates one request for a token at the time at.
 func (r *replay) request(at float64) {
 	r.now = at
 	r.result.Requests++

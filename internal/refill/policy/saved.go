@@ -12,8 +12,8 @@ import (
 
 const (
 	savedVersion = 3
-	// MostSaved is the maximum size of a saved state in bytes. mostHistory is the maximum size of its requests: the
-	// oldest requests that do not fit are left out. In JSON they take a third more.
+	// MostSaved is the maximum size of a saved state in bytes. mostHistory is the maximum size of the requests in it; the
+	// oldest requests that do not fit are left out. Base64 in JSON makes them a third larger.
 	MostSaved   = 4096
 	mostHistory = 2700
 	// savedTick is the resolution of the saved times in seconds, at scale 1.
@@ -55,8 +55,8 @@ func (l *Learned) Save() []byte {
 	return text
 }
 
-// Restore decodes a saved state. Saved times after `at` become `at`. After an error the state is new: another version
-// of poold saved it.
+// Restore decodes a saved state. Saved times after `at` become `at`. If another version of poold saved the state,
+// Restore may return an error and a new state.
 func Restore(p Params, saved []byte, at time.Time) (*Learned, error) {
 	l, now := NewLearned(p), max(0, unix(at))
 	var s savedState

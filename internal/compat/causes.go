@@ -33,7 +33,7 @@ var (
 	NotReady    = &Cause{Code: wire.CodeNotReady}
 	Unsolvable  = &Cause{wire.CodeUnsolvable, "the solving service brought no token"}
 	Refused     = &Cause{wire.CodeBadParams, "the solving service rejects the parameters"}
-	// also for too many callers or tasks
+	// this cause also stands for too many callers or tasks
 	NoSlot      = &Cause{wire.CodeNoSlot, "no token is ready and none can be bought now"}
 	StoreDown   = &Cause{wire.CodeNoSlot, "the store cannot be used"}
 	Stopping    = &Cause{wire.CodeNoSlot, "the daemon is stopping"}

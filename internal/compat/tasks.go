@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// guestWait limits the wait of a guest's task, as of a caller of POST /solve.
+	// guestWait is the longest wait of a guest's task; a caller of POST /solve has the same limit.
 	guestWait = 5 * time.Minute
-	// taskIdle is how long after a submit or a poll orders are placed for a guest's task.
+	// taskIdle is how long after the last submit or poll a replica still places orders for a guest's task.
 	taskIdle = 30 * time.Second
 	// refusalPatience is how long Submit waits for an early failure of a guest's task.
 	refusalPatience = 300 * time.Millisecond
@@ -32,7 +32,7 @@ type Task struct {
 	Identity captcha.ID // the hash of the identity
 	Type     captcha.Type
 	Guest    bool // no target had the identity at the submit
-	// Parameters is the identity of a guest at a poll, without its proxy.
+	// Parameters is the identity of a guest without its proxy, as the record has it.
 	Parameters captcha.Identity
 }
 
@@ -60,8 +60,8 @@ func New(p *pool.Pool, solver *solve.Service, log *slog.Logger) *Tasks {
 	return &Tasks{pool: p, solver: solver, log: log, most: pool.MostTasks, guests: map[captcha.ID]*time.Timer{}}
 }
 
-// register makes this replica place orders for a guest for the next 30 s, if it knows how: neither the bytes of a
-// picture nor a proxy are in the record, so the identity of the purchase may be another one.
+// register makes this replica place orders for a guest for the next 30 s. It does nothing if the record lacks what the
+// order needs: the bytes of a picture or a proxy.
 func (t *Tasks) register(id captcha.ID, spec *solve.Spec) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +98,7 @@ func (t *Tasks) Submit(ctx context.Context, caller string, of captcha.Type, term
 		if err != nil {
 			return "", err
 		}
-		// The fresh tokens are for the callers that waited before this one.
+		// Callers that waited before this one take the fresh tokens first.
 		if waits = stock.Fresh <= stock.Waiting; waits && terms.isOut(ctx) {
 			return "", NoSlot
 		}
@@ -129,7 +129,8 @@ func (t *Tasks) Submit(ctx context.Context, caller string, of captcha.Type, term
 	return record.Name, nil
 }
 
-// begin leaves the ticket of a new task, and sees to it that a token is bought. The error is final.
+// begin leaves the ticket of a new task, and makes this replica buy a token if necessary. After an error the task has
+// failed.
 func (t *Tasks) begin(ctx context.Context, call *pool.Call, terms *Terms) error {
 	if terms.Guest == nil {
 		_, err := t.pool.Take(ctx, call)
@@ -165,7 +166,7 @@ func (t *Tasks) begin(ctx context.Context, call *pool.Call, terms *Terms) error 
 	return unlessWaiting(err)
 }
 
-// unlessWaiting drops the errors of a task that may get a token later.
+// unlessWaiting returns nil for an error after which the task may still get a token, and other errors unchanged.
 func unlessWaiting(err error) error {
 	if limited := (*pool.RateError)(nil); errors.Is(err, pool.ErrWaiting) || errors.As(err, &limited) {
 		return nil
@@ -173,7 +174,7 @@ func unlessWaiting(err error) error {
 	return err
 }
 
-// newNumber returns a number of 11 digits: clients of each protocol accept it, as a number or as a text.
+// newNumber returns a random number of 11 digits, which the clients of every protocol accept as a number or as a text.
 func newNumber() string {
 	n, _ := rand.Int(rand.Reader, big.NewInt(9e10)) // rand.Reader never fails
 	return n.Add(n, big.NewInt(1e10)).String()
@@ -244,7 +245,7 @@ func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task
 	case !errors.As(err, &failed):
 		return Result{}, err
 	}
-	// Before the client gets the answer: a poll after the token's death must not take another token.
+	// The end is noted before the client gets the answer, so that a poll after the token's expiry takes no other token.
 	first, noted := t.pool.EndTask(ctx, &record, result.Token.Order, rand.Text())
 	if noted != nil {
 		return Result{}, noted
@@ -279,7 +280,7 @@ func (t *Tasks) read(ctx context.Context, number, caller string) (pool.Task, Tas
 	return record, task, nil
 }
 
-// Report returns a task and the order whose token a poll has got, for a report on the token.
+// Report returns a task, and the order whose token a poll of the task received, for a report on this token.
 func (t *Tasks) Report(ctx context.Context, number, caller string) (task Task, order string, err error) {
 	record, task, err := t.read(ctx, number, caller)
 	if err == nil && record.Order == "" {

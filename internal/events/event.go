@@ -44,12 +44,12 @@ type Event struct {
 	Target  string    `json:"target"`  // the target that the event is about; "" = no single target
 	Text    string    `json:"text"`    // one sentence
 
-	// If several replicas can notice the same change, they use the same Topic and State. An event is
-	// dropped if the last event of its Topic within an hour has the same State. "" = never dropped. BalanceOK, BudgetOK
-	// and TargetOK end another event: if their Topic has no State, they only set it.
+	// If several replicas can notice the same change, they use the same Topic and State. An event is dropped if the last
+	// event of its Topic within an hour has the same State. An event without a Topic is never dropped. The kinds
+	// BalanceOK, BudgetOK and TargetOK end another event: if no State of their Topic is known, they only set the State.
 	Topic string `json:"-"`
 	State string `json:"-"`
-	// Unless is a State of the Topic that this event does not replace; "" = it replaces any.
+	// Unless is a State of the Topic: while the Topic has this State, the event is dropped. "" = no such State.
 	Unless string        `json:"-"`
 	Lasts  time.Duration `json:"-"` // instead of the hour, if it is longer
 }

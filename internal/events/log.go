@@ -58,8 +58,8 @@ const (
 	lastWrite = time.Second
 )
 
-// allClears are the kinds of events that say that a trouble is over. They are dropped without an earlier event of
-// their topic.
+// allClears are the kinds of events that say that a trouble is over. Such an event is dropped if its topic has no
+// earlier event.
 var allClears = []Kind{BalanceOK, BudgetOK, TargetOK}
 
 // retries defines the pauses between two attempts to write an event.
@@ -80,9 +80,9 @@ func NewLog(db *redisdb.DB, log *slog.Logger) *Log {
 	return &Log{db: db, log: log, queue: make(chan Event, mostQueued), noted: map[string]Event{}}
 }
 
-// Note queues an event, which Run adds to the list. The Log chooses the ID. If the field At is
-// zero, Note sets it to the present time. Note never blocks: if too many events are queued, Note
-// drops the event. False: this replica noted an equal one of the topic within an hour.
+// Note queues an event, which Run adds to the list. The Log chooses the ID. If the field At is zero, Note sets it to
+// the present time. Note never blocks: if too many events are queued, Note drops the event. Note returns false if this
+// replica has noted an equal event of the same topic in the last hour.
 func (l *Log) Note(e Event) (isNew bool) {
 	if e.At.IsZero() {
 		e.At = time.Now()

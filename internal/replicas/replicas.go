@@ -1,6 +1,5 @@
-// Package replicas names the replicas of an installation, and notices those that are gone. The name of a replica has
-// its version, the time of its start and its address, so that whoever sees a name knows them. Package pool decides by
-// beats which replicas are alive.
+// Package replicas names the replicas of an installation, and notices those that are gone. The name of a replica
+// contains its version, the time of its start and its address. Package pool decides by beats which replicas are alive.
 package replicas
 
 import (
@@ -18,7 +17,7 @@ const (
 	// A replica counts as gone if it was not alive for goneAfter. After an outage of Redis, all
 	// replicas send their next beats within this time.
 	goneAfter = 10 * time.Second
-	// layout is the form of the start in a name.
+	// layout is the format of the start time in a replica's name.
 	layout = "20060102T150405.000Z"
 )
 

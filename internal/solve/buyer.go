@@ -43,7 +43,7 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, er
 	})
 }
 
-// tell answers the callers of a guest for whom no order can be placed.
+// tell answers the callers of a guest with the reason why no order can be placed.
 func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
 	answer := &pool.FailedError{Obstacle: pool.ReasonBrake, Reason: cause.Error()} // no provider at all
 	var refused *pool.NotPlacedError

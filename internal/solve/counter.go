@@ -12,7 +12,8 @@ var savedBy = map[pool.Source]pool.SavingsSource{
 	pool.FromReplay: pool.SavedReplay,
 }
 
-// count counts a request. A request without a token counts as missed if a token could have come, else as refused.
+// count counts a request. A request without a token counts as missed if poold tried to get a token for it, and
+// otherwise as refused.
 func (s *Service) count(ctx context.Context, got outcome) {
 	counted := savedBy[got.token.Source]
 	if got.ended {

@@ -33,8 +33,8 @@ func encodeEnd(token pool.Token, lasts time.Duration, err error) []byte {
 	return text
 }
 
-// readEnd returns the outcome of a solve that has ended. A token that expires within the margin is an error. The claim
-// store shares such a token if its clock was set back.
+// readEnd returns the outcome of a solve that has ended. A token that expires within the margin gives an error. The
+// claim store may return such a token if its clock was set back.
 func readEnd(c claims.Claim, margin time.Duration) outcome {
 	var e storedEnd
 	_ = json.Unmarshal(c.Value, &e) // an invalid value leaves e empty: the outcome is unknown

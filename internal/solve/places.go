@@ -2,8 +2,8 @@ package solve
 
 import "sync"
 
-// Places limits what is in use at a time. One caller can have three quarters of the places, so that it does not stop
-// the others. It is safe for concurrent use.
+// Places limits how many requests use a resource at the same time. One caller gets at most three quarters of the
+// places, so that it does not block the others. It is safe for concurrent use.
 type Places struct {
 	most int
 
@@ -12,11 +12,11 @@ type Places struct {
 	all   int
 }
 
-// NewPlaces returns a number of places.
+// NewPlaces returns Places with the given number of places, all free.
 func NewPlaces(most int) *Places { return &Places{most: most, taken: map[string]int{}} }
 
-// Take takes a place until release is called. False: there is none for this caller. The caller is the stable name of
-// a key; "" = without keys, or not known yet, and may have all places.
+// Take takes a place until release is called. It returns false if no place is free for this caller. The caller is the
+// stable name of a key. If the file has no keys, or the caller is not known yet, it is "", which may have all places.
 func (p *Places) Take(caller string) (release func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

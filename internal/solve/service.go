@@ -23,13 +23,13 @@ const MostWaiting = 500
 const (
 	// mostPictures limits the pictures for which this replica buys at a time.
 	mostPictures = 1024
-	// lookEvery is how often a picture without an order is tried again.
+	// lookEvery is the interval at which a replica tries to order a picture that has no order.
 	lookEvery = 250 * time.Millisecond
 	// outFirst and outMost are the first and the longest pause before a check whether a token can still come.
 	outFirst, outMost = 250 * time.Millisecond, 2 * time.Second
 )
 
-// Refiller sees to it that orders are placed for the tickets of a guest, until release is called.
+// Refiller places orders for the tickets of a guest until release is called.
 type Refiller interface {
 	Guest(s Spec) (release func())
 }
@@ -68,21 +68,21 @@ type Request struct {
 	Caller string // as in Places
 	// Call describes the take; Identify sets its name. Call.Wait is the time-out of the request.
 	Call *pool.Call
-	// Guest is the purchase for an identity without a target: Spec.ID and Call.ID are pool.Guest of its hash, Depth is 0,
-	// Horizon is the margin, and Guest is true. nil = the identity has a target.
+	// Guest describes the purchase for an identity without a target; nil = the identity has a target. In it, Spec.ID and
+	// Call.ID are pool.Guest of the identity's ID, Depth is 0, Horizon is the margin, and Guest is true.
 	Guest *Spec
-	// Share names the claim of requests that share a solve; nil = this one does not share.
+	// Share names the claim of requests that share a solve; nil = this request does not share.
 	Share *Share
 	// Rate limits the requests for all guests.
 	Rate pool.Rate
-	// Out reports that a target has neither tokens nor orders, and that nothing can be bought for it now. It ends
-	// the wait. nil = never.
+	// Out reports that a target has neither tokens nor orders, and that nothing can be bought for it now. Then the wait
+	// ends. If Out is nil, only the time-out ends the wait.
 	Out func(ctx context.Context) bool
 }
 
-// Identify names a call. With an Idempotency-Key the name is derived from it and from the caller, so that the
-// same request has one answer at every replica; another request with the key is a conflict. The key of a shared
-// solve has no caller.
+// Identify names a call. With an Idempotency-Key the name is derived from it and from the caller, so that a repeated
+// request gets the same answer at every replica. A different request with the same key is a conflict. For a shared
+// solve, the caller is "".
 func Identify(call *pool.Call, caller, key string) {
 	call.Nonce = rand.Text()
 	call.Name = call.Nonce
@@ -92,17 +92,17 @@ func Identify(call *pool.Call, caller, key string) {
 	}
 }
 
-// hash returns a hash of two texts and of the border between them.
+// hash returns a hash of two texts, which also depends on where the first one ends.
 func hash(a, b string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(a), a, b))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Solve returns a token for one request to POST /solve, and counts the request. It returns as soon as there is a
-// token, and at the latest after Call.Wait; an order that was placed for the request goes on.
+// Solve returns a token for one request to POST /solve, and counts the request. Solve returns as soon as there is a
+// token, and at the latest after Call.Wait. An order that was placed for the request continues after that.
 //
-// The error is one of pool.Admit or pool.Take. A *pool.EmptyError whose Full is false means that the
-// time-out has passed, or that Request.Out has ended the wait.
+// The error is one that pool.Admit or pool.Take returns. A *pool.EmptyError whose Full is false means that the time-out
+// has passed, or that Request.Out has ended the wait.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	var got outcome
 	if r.Share != nil {
@@ -114,7 +114,7 @@ func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	return got.token, got.err
 }
 
-// Take is Solve without the count: for a target with on_empty: solve.
+// Take works like Solve, but does not count the request. It serves targets with `on_empty: solve`.
 func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Guest != nil {
 		if err := s.Pool.Admit(ctx, r.Call, r.Rate); err != nil {
@@ -148,7 +148,8 @@ func (s *Service) Await(ctx context.Context, r Request) (pool.Token, error) {
 	defer watch.Wait()
 	defer stop()
 	watch.Go(func() {
-		// The wait ends after two checks in a row: at the first, this caller's own token may just have left the stock.
+		// The wait ends only after two such checks in a row, because at the first one this caller's own token may just have
+		// left the stock.
 		for pause, out := outFirst, 0; out < 2; {
 			if backoff.Sleep(waiting, pause) != nil {
 				return
@@ -164,12 +165,12 @@ func (s *Service) Await(ctx context.Context, r Request) (pool.Token, error) {
 	return s.Pool.Take(ctx, r.Call)
 }
 
-// picturePatience is how long a replica tries to buy for a picture.
+// picturePatience is how long a replica tries to place an order for a picture.
 const picturePatience = 5 * time.Minute
 
-// Supply sees to it that orders are placed for the ticket of a guest. For a picture, this replica places them
-// until release is called; for a task, which must have its ticket, it places one. The function done is called
-// when the bytes of the picture are not needed any more.
+// Supply arranges that orders are placed for the ticket of a guest. For a picture, this replica places the orders until
+// release is called. For a compatible task, whose ticket must exist, it places only one order. The function done is
+// called when the bytes of the picture are no longer needed.
 func (s *Service) Supply(ctx context.Context, caller string, spec *Spec, task bool,
 	done func()) (release func(), err error) {
 	if spec.Image == nil {
@@ -200,8 +201,8 @@ func (s *Service) Supply(ctx context.Context, caller string, spec *Spec, task bo
 	return nil, err
 }
 
-// Run buys pictures until ctx ends, and returns when the orders have been handed over. Then shared solves end, too. It
-// must be called once.
+// Run buys pictures until ctx ends. It returns when the Orderer has ended the orders or left them to other replicas,
+// and then ends the shared solves. Run must be called exactly once.
 func (s *Service) Run(ctx context.Context) error {
 	var orders sync.WaitGroup // at most mostPictures: each has a place
 	defer orders.Wait()
@@ -217,7 +218,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // buy places an order for a picture whenever a ticket has neither a token nor an order, until the caller is gone. For a
-// task it places one, unless the ticket is gone.
+// compatible task it places one order, unless the ticket is gone.
 func (s *Service) buy(ctx context.Context, spec Spec, task bool, gone <-chan struct{}) {
 	until, pause, placed := time.Now().Add(picturePatience), 10*time.Millisecond, false // the ticket comes in a moment
 	for time.Now().Before(until) {

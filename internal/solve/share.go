@@ -15,25 +15,26 @@ import (
 )
 
 const (
-	// enterEvery is the longest interval between two calls of Claims.Enter for a claim.
+	// enterEvery is the longest interval at which a waiting replica calls Claims.Enter for a claim.
 	enterEvery = time.Second
-	// claimsAway is how long callers keep waiting while the claim store does not answer. Callers that come meanwhile
-	// get the error at once.
+	// claimsAway is how long waiting callers continue to wait while the claim store does not answer. New callers get the
+	// error at once.
 	claimsAway = 10 * time.Second
 	// holdEvery is the interval between two renewals of a claim's lease.
 	holdEvery = claims.Lease * 3 / 10
-	// endMargin is how long before the end of its claim a solve fails, so that the store still records it.
+	// endMargin is how long before the end of its claim a solve gives up, so that the claim store can still record the
+	// failure.
 	endMargin = time.Second
 )
 
-// FromShared is the source of a token that another request got, too.
+// FromShared is the source of a token that the solve of another request brought.
 const FromShared pool.Source = "shared"
 
-// Share names the claim of requests that share a solve, without the solve.
+// Share names the claim of requests that share a solve. Its field Solve is empty.
 type Share = claims.Entry
 
-// share is a claim that callers of this replica wait for. A caller enters the claim when it comes; later one caller at
-// a time enters it for all. The mu of Service guards the fields.
+// share is a claim that callers of this replica wait for. Each caller enters the claim when it arrives. Afterwards one
+// caller at a time enters it on behalf of all. The mu of Service guards the fields.
 type share struct {
 	callers  int
 	changed  chan struct{} // closed and replaced when an end is known
@@ -49,9 +50,9 @@ type outcome struct {
 	err   error
 }
 
-// share waits for the solve that a request shares. A claim is held by one caller, which takes a token with a call
-// that is named after the solve: the next holder of the same solve repeats the call and gets the same token. The others
-// wait for the end of the claim.
+// share gets the token of a shared solve. One caller holds the claim and takes a token with a call that is named after
+// the solve. If another caller becomes the holder, it repeats this call and gets the same token. All other callers wait
+// for the end of the claim.
 func (s *Service) share(ctx context.Context, r Request) (got outcome) {
 	sh := s.join(r.Share.Key)
 	if sh == nil {
@@ -70,7 +71,7 @@ func (s *Service) share(ctx context.Context, r Request) (got outcome) {
 	return got
 }
 
-// join adds a caller to the share of a key; nil = it has too many.
+// join adds a caller to the share of a key. It returns nil if the share has too many callers.
 func (s *Service) join(key captcha.ID) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +133,7 @@ func (s *Service) follow(ctx context.Context, sh *share, r Request) outcome {
 	}
 }
 
-// state returns the state of a share, and whether the caller enters the claim now. A new caller always does.
+// state returns the state of a share, and whether the caller should enter the claim now. A new caller always should.
 func (s *Service) state(sh *share, isNew bool) (changed <-chan struct{}, ended claims.Claim, asks bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,9 +145,9 @@ func (s *Service) state(sh *share, isNew bool) (changed <-chan struct{}, ended c
 	return sh.changed, sh.ended, isDue || isNew
 }
 
-// enter enters the claim of a share. The claim has no state if the store does not answer for a while.
+// enter enters the claim of a share. If the claim store does not answer for a while, the returned claim has no state.
 func (s *Service) enter(ctx context.Context, sh *share, r Request, solve string) (claims.Claim, error) {
-	// Otherwise a caller that hangs up now could leave the claim without a holder.
+	// The call does not end with the caller's context: a caller that hangs up now could leave the claim without a holder.
 	entry := *r.Share
 	entry.Solve = solve
 	claim, err := s.Claims.Enter(context.WithoutCancel(ctx), entry)
@@ -197,7 +198,7 @@ func (s *Service) hold(ctx context.Context, sh *share, r Request, claim claims.C
 		err = cause
 		fallthrough
 	case ctx.Err() != nil, errors.Is(err, pool.ErrClosed), errors.Is(err, redisdb.ErrDown):
-		// The next holder takes the token. If the release fails, the lease expires by itself.
+		// The next holder of the claim takes the token. If Release fails, the lease expires by itself.
 		_ = s.Claims.Release(lasting, r.Share.Key, claim.Fence)
 		return outcome{err: err}, true
 	default:
@@ -247,8 +248,8 @@ func (s *Service) keepHolding(ctx context.Context, key captcha.ID, fence int64, 
 	}
 }
 
-// callFor returns the request with the call of a claim: all replicas that hold the claim one after the other use this
-// call, so they get the same token.
+// callFor returns the request with a call that is named after the claim's solve. All replicas that hold the claim one
+// after the other use this call, so they get the same token.
 func callFor(claim claims.Claim, r Request) Request {
 	call := *r.Call
 	call.Name, call.Fingerprint, call.Nonce = hash("claim", claim.Solve), "claim", strconv.FormatInt(claim.Fence, 10)

@@ -9,6 +9,7 @@
 // Other files are never touched. A letter is a secret: no file name and no error has a part of it.
 //
 // A letter for which Keep returned nil survives a crash and a power cut: its file is written under the name of an
-// unfinished letter, synced and renamed, and then the folder is synced. The first letter of an order stays. An invalid
-// file is named in an error, and stays until its order has a letter or an operator removes it.
+// unfinished letter, synced and renamed, and then the folder is synced. If an order gets several letters, the first one
+// is kept. An error names each invalid file; the file stays until a letter for the same order replaces it or an
+// operator removes it.
 package spool

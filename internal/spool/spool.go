@@ -21,7 +21,7 @@ import (
 const MostLetters = 10_000
 
 var (
-	// ErrFull means that MostLetters letters are kept.
+	// ErrFull means that the spool has MostLetters letters and takes no further one.
 	ErrFull = fmt.Errorf("the spool is full: it has %d dead letters", MostLetters)
 	// ErrBad means that a file is not a dead letter.
 	ErrBad = errors.New("not a dead letter")
@@ -39,10 +39,10 @@ type Spool struct {
 // New returns a spool for a folder, which it does not access yet.
 func New(folder string) *Spool { return &Spool{dir: folder, most: MostLetters} }
 
-// Count returns the number of letters, with files that cannot be read as letters, without I/O.
+// Count returns the number of letters without I/O. Files that cannot be read as letters are included.
 func (s *Spool) Count() int { return int(s.letters.Load()) }
 
-// Open makes the folder, removes unfinished files, counts the letters, and checks that one could be written now.
+// Open makes the folder, removes unfinished files, counts the letters, and checks that a letter could be written now.
 func (s *Spool) Open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +60,8 @@ func (s *Spool) Open() error {
 	return err
 }
 
-// Keep stores a dead letter, unless its order has one. If it returns nil, the letter survives a crash and a power cut.
-// The errors are ErrFull and disk errors.
+// Keep stores a dead letter, unless its order has a letter already. If it returns nil, the letter survives a crash and
+// a power cut. The errors are ErrFull and disk errors.
 func (s *Spool) Keep(l Letter) error {
 	data, _ := json.Marshal(l) // of texts and times: no error is possible
 	name := nameOf(l.Order)
@@ -86,12 +86,12 @@ func (s *Spool) Keep(l Letter) error {
 			s.letters.Add(1)
 		}
 	}
-	// Also for a letter that is there: the call that wrote it may have failed to sync.
+	// Keep also syncs if the letter exists already, because the call that wrote the letter may have failed to sync.
 	return syncFolder(s.dir)
 }
 
-// Each calls yield with each dead letter until it returns false; yield may keep and remove letters. The joined error
-// names each invalid or unreadable file.
+// Each calls yield with each dead letter, until yield returns false. The function yield may call Keep and Remove. The
+// joined error names each invalid or unreadable file.
 func (s *Spool) Each(yield func(l Letter) bool) error {
 	s.mu.Lock()
 	names, err := s.list()
@@ -164,7 +164,7 @@ func (s *Spool) list() (names []string, err error) {
 	return names, nil
 }
 
-// read reads a letter. The error of a file that is none is an ErrBad, and has no part of the content.
+// read reads a letter. If the file is not a letter, the error is an ErrBad. No error has a part of the content.
 func (s *Spool) read(name string) (l Letter, err error) {
 	data, err := os.ReadFile(s.path(name))
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Spool) read(name string) (l Letter, err error) {
 	return l, nil
 }
 
-// write writes and syncs an unfinished file.
+// write writes a letter to a temporary file and syncs the file; Keep renames it afterwards.
 func (s *Spool) write(data []byte) (name string, err error) {
 	f, err := os.CreateTemp(s.dir, "letter-*.tmp") // mode 0600
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Spool) write(data []byte) (name string, err error) {
 	return f.Name(), nil
 }
 
-// makeFolder makes the folder if it is missing, and syncs its name.
+// makeFolder makes the folder if it is missing, and then syncs the folder above it.
 func (s *Spool) makeFolder() error {
 	if _, err := os.Stat(s.dir); err == nil {
 		return nil
@@ -201,7 +201,7 @@ func (s *Spool) makeFolder() error {
 	return syncFolder(filepath.Dir(s.dir))
 }
 
-// syncFolder writes the names in a folder to disk.
+// syncFolder syncs a folder, so that the names of its files survive a power cut.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir) //nolint:gosec // G304: the operator names the folder
 	if err != nil {

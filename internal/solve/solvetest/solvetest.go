@@ -46,7 +46,7 @@ type World struct {
 	UsedUp string                          // the scope of the budget that refused an order last
 	Log    *slog.Logger                    // of each replica that starts
 
-	// The service. A test changes it by Set.
+	// These fields describe the service. A test changes them by Set.
 	Lead        time.Duration                   // of a solve
 	Concurrency int                             // of the account
 	NoProvider  error                           // what Buy reports instead of an order
@@ -184,7 +184,7 @@ func (r *Replica) Guests() int {
 	return len(r.guests)
 }
 
-// refill decides for an identity when it has changed, and for all that are known twice a second.
+// refill decides about an identity when the identity has changed, and about all known identities twice a second.
 func (r *Replica) refill(ctx context.Context, buyer *solve.Buyer) {
 	var bought sync.WaitGroup
 	defer bought.Wait()
@@ -225,7 +225,7 @@ func (r *Replica) refill(ctx context.Context, buyer *solve.Buyer) {
 	}
 }
 
-// orders carries orders of a replica.
+// orders is the Orderer of a replica.
 type orders struct{ r *Replica }
 
 func (orders) Pace(captcha.Type) (firstPoll, interval time.Duration) { return 0, 0 }
@@ -303,7 +303,7 @@ func Fail(how pool.Outcome, reason string) func(n int, e *pool.End) string {
 	}
 }
 
-// GuestSpec returns the purchase for a page without a target.
+// GuestSpec returns the Spec of an order for a page without a target.
 func GuestSpec(page string) *solve.Spec {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: page}
 	return &solve.Spec{
@@ -312,7 +312,7 @@ func GuestSpec(page string) *solve.Spec {
 	}
 }
 
-// PictureSpec returns the purchase for a picture.
+// PictureSpec returns the Spec of an order for a picture.
 func PictureSpec(bytes string) *solve.Spec {
 	s := GuestSpec("")
 	s.Identity = captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: bytes}}

@@ -38,7 +38,8 @@ type Order struct {
 	Choice      string       `json:"choice"`     // how the provider was chosen, see purchase.Purchase
 }
 
-// IsOrder reports whether a text has the form of an order's ID. A provider's task with such an id is not found by it.
+// IsOrder reports whether a text has the form of an order's ID. If the id of a provider's task has this form, a query
+// cannot find the order by this id.
 func IsOrder(text string) bool { return orderForm.MatchString(text) }
 
 var orderForm = regexp.MustCompile(`^[A-Z2-7]{26}$`)
@@ -78,7 +79,8 @@ func (o *Order) Costs() bool {
 	return false
 }
 
-// Handout is an action of a key: it took a token, waited in vain, or reported on a token. It contains no token.
+// Handout is an action of a caller's key, such as taking a token, waiting in vain, or reporting on a token. It contains
+// no token.
 type Handout struct {
 	ID     string `json:"id"`
 	At     Time   `json:"at"`  // on Redis' clock
@@ -91,7 +93,7 @@ type Handout struct {
 	Price  Money  `json:"price"`  // of the token; 0 if another caller shares it, and without a token
 }
 
-// Keyless is the key of a call without a key. No key has this name.
+// Keyless stands for the key's name if a call has no key. No key can have this name.
 const Keyless = "-"
 
 // Action is the kind of a Handout.
@@ -107,8 +109,8 @@ const (
 	Rejected Action = "rejected"
 )
 
-// Row is a line of the history as a store keeps it. A store needs only the fields by which it finds the row: Text
-// is all of it.
+// Row is a line of the history as a store keeps it. Text is the whole row; the other fields are those by which a store
+// finds it.
 type Row struct {
 	Kind    Kind            `json:"kind"`
 	ID      string          `json:"id"` // unique among the rows of its kind
@@ -133,7 +135,7 @@ const (
 	KindHandout Kind = "handout"
 )
 
-// Sum is a set of figures of a UTC day, or the part that a row adds.
+// Sum is one set of figures of a UTC day, or the figures that one row adds to such a set.
 type Sum struct {
 	Day   string // 2006-01-02
 	Scope Scope
@@ -189,10 +191,10 @@ func (f Figures) pay(price Money) {
 	}
 }
 
-// Position returns the place of an ended order in a Find.
+// Position returns the place of an ended order in the sequence that Find returns.
 func (o Order) Position() Position { return Position{o.EndedAt.Time, o.ID} }
 
-// Position returns the place of a hand-out in a Find.
+// Position returns the place of a hand-out in the sequence that Find returns.
 func (h Handout) Position() Position { return Position{h.At.Time, h.ID} }
 
 // Row returns the row of an order.
@@ -230,11 +232,11 @@ func (h *Handout) Row() Row {
 	return r
 }
 
-// mostBytes limits a text: DynamoDB and PostgreSQL limit the texts of an index.
+// mostBytes is the maximum length of a text, because DynamoDB and PostgreSQL limit the length of texts in an index.
 const mostBytes = 500
 
-// Clean returns a text as stores keep it: without bytes that some store refuses, and at most 500 bytes long.
-// A query needs it, too.
+// Clean returns a text as stores keep it: without bytes that some store refuses, and at most 500 bytes long. The texts
+// of a query must be cleaned in the same way.
 func Clean(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 	if len(text) > mostBytes {

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// sendEvery is how long rows gather before they are sent: a batch costs a store little more than a row. It is
-	// also how soon a Sender tries again after a failure, or while another replica sends.
+	// sendEvery is how long a Sender lets rows collect before it sends them, because a batch costs a store little more
+	// than a single row. It is also the pause after a failure, and while another replica sends.
 	sendEvery = time.Second
-	// doneTime limits the removal of rows that were sent, and lastTime the rows that Run sends when it ends.
+	// doneTime limits the time for removing sent rows from the outbox. lastTime limits the time in which Run sends the
+	// remaining rows when it ends.
 	doneTime, lastTime = 2 * time.Second, 3 * time.Second
 )
 
@@ -59,7 +60,7 @@ func (s *Sender) Health() Health {
 	return s.health
 }
 
-// Run sends rows until ctx ends, and then the rows that still wait. Rows that it cannot send stay in Redis, and any
+// Run sends rows until ctx ends, and then sends the remaining rows. Rows that it cannot send stay in Redis, and any
 // replica can send them.
 func (s *Sender) Run(ctx context.Context) error {
 	s.probe(ctx)
@@ -72,7 +73,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	return nil
 }
 
-// probe asks the store for something: its health is known before the first row.
+// probe makes a call to the store, so that its health is known before there is a row to send.
 func (s *Sender) probe(ctx context.Context) {
 	_, err := s.to.Days(ctx, time.Now())
 	if ctx.Err() == nil {
@@ -80,7 +81,7 @@ func (s *Sender) probe(ctx context.Context) {
 	}
 }
 
-// sendAll sends rows until none waits, or one cannot be sent.
+// sendAll sends rows until no row waits, or until the store fails.
 func (s *Sender) sendAll(ctx context.Context) {
 	for more := true; more; {
 		more = false
@@ -88,7 +89,7 @@ func (s *Sender) sendAll(ctx context.Context) {
 	}
 }
 
-// send sends the oldest rows, and reports whether it did and more rows wait.
+// send sends the oldest rows. It returns true if this succeeded and more rows may wait.
 func (s *Sender) send(ctx context.Context) (more bool) {
 	rows, mine, err := s.from.Rows(ctx, MostBatch)
 	switch {
@@ -171,14 +172,14 @@ func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
 	return nil
 }
 
-// outcomes maps the ends of orders to those of the history. Orders with other ends have no row, because they were not
-// submitted.
+// outcomes maps outcomes of package pool to outcomes of the history. An order with another outcome has no row, because
+// it was not submitted.
 var outcomes = map[pool.Outcome]Outcome{
 	pool.Solved: Solved, pool.Discarded: Discarded, pool.Failed: Failed, pool.Repeated: Failed, pool.Lost: Lost,
 	pool.Refused: Refused, pool.BadParameters: Refused, pool.Busy: Refused, pool.Fault: Refused,
 }
 
-// RowOf reads a row of the outbox.
+// RowOf converts a row of the outbox to a row of the history.
 func RowOf(r *pool.Row) (Row, error) {
 	if r.Stream == pool.Handouts {
 		return handoutOf(r)
@@ -213,7 +214,7 @@ func RowOf(r *pool.Row) (Row, error) {
 	return o.Row(), nil
 }
 
-// OrderOf returns the order of a purchase, as long as it is in flight; RowOf adds its end.
+// OrderOf converts a purchase to an Order in flight. RowOf adds the end of the order.
 func OrderOf(p *purchase.Purchase) Order {
 	return Order{
 		ID: p.Order, Target: p.Target, Owner: p.Owner, Type: p.Identity.Type, Sitekey: p.Identity.Site(),
@@ -223,7 +224,7 @@ func OrderOf(p *purchase.Purchase) Order {
 	}
 }
 
-// Ask has the fields of a Handout that the caller of a take knows. The scripts of package pool add the others.
+// Ask has the fields of a Handout that are known before a take. The scripts of package pool add the other fields.
 type Ask struct {
 	Key, Target string
 	Image       string `json:",omitempty"`
@@ -236,7 +237,7 @@ func (a Ask) Row() string {
 	return string(text)
 }
 
-// handoutOf reads a row about a hand-out or a report.
+// handoutOf converts a row of the outbox about a hand-out or a report.
 func handoutOf(r *pool.Row) (Row, error) {
 	var a Ask
 	if err := json.Unmarshal([]byte(r.JSON), &a); err != nil {

@@ -12,17 +12,17 @@ import (
 var ErrDown = errors.New("history: the store does not answer")
 
 const (
-	// MostBatch limits the rows of an Append.
+	// MostBatch is the maximum number of rows in one call of Append.
 	MostBatch = 100
-	// MostLimit limits the rows of a Find.
+	// MostLimit is the maximum number of rows that one call of Find returns.
 	MostLimit = 1000
 )
 
 // Sink keeps rows. Its methods are safe for concurrent use. The error is ctx's error, an ErrDown, or it describes a
 // fault in the content of a row. It contains no addresses and no credentials.
 type Sink interface {
-	// Append stores at most MostBatch rows. A row whose ID is there already is ignored, so that each row counts
-	// once in the sums of its day. After an error any part of the rows may be stored, and the caller repeats all. Rows
+	// Append stores at most MostBatch rows. A row whose ID is there already is ignored, so that each row counts once in
+	// the sums of its day. After an error, some of the rows may be stored; the caller then repeats the whole batch. Rows
 	// that are older than the retention are ignored. A store that no other program reads ignores KindActive.
 	Append(ctx context.Context, rows []Row) error
 	// Find returns rows, the newest first; rows of the same time by descending ID.
@@ -54,7 +54,7 @@ const (
 	ByKey    By = "key"     // hand-outs
 )
 
-// Position is the place of a row in the order of a Find.
+// Position is the place of a row in the sequence that Find returns.
 type Position struct {
 	At time.Time
 	ID string

@@ -20,7 +20,8 @@ import (
 	"poold/internal/history"
 )
 
-// mostItems are the items of a transaction, a limit of DynamoDB; mostConcurrent the calls of an Append at a time.
+// mostItems is the number of items that DynamoDB allows in a transaction. mostConcurrent limits the calls that one
+// Append makes at the same time.
 const mostItems, mostConcurrent = 100, 10
 
 // entry is a row and its item.
@@ -44,7 +45,7 @@ func (s *Store) Append(ctx context.Context, rows []history.Row) error {
 			entries[i.key()] = entry{r, i}
 		}
 	}
-	// Rows of the same key or target come one after another, so that a transaction changes few figures.
+	// The rows are sorted by key and target, so that a transaction changes few figures.
 	list := slices.SortedFunc(maps.Values(entries),
 		func(a, b entry) int { return cmp.Compare(a.Key+a.Target, b.Key+b.Target) })
 	err := s.putNew(ctx, slices.Clone(list))
@@ -68,8 +69,8 @@ func (s *Store) putNew(ctx context.Context, list []entry) error {
 	return nil
 }
 
-// transaction returns a transaction of the first n entries: it puts their items, on condition that they are new, and
-// adds to the figures.
+// transaction returns a transaction of the first n entries: as many as fit. The transaction puts their items, on
+// condition that they are new, and adds the entries to the figures.
 func (s *Store) transaction(list []entry) (in *dynamodb.TransactWriteItemsInput, n int) {
 	in, totals := &dynamodb.TransactWriteItemsInput{}, map[key]*history.Sum{}
 	for ; n < len(list) && n+len(totals)+1+len(list[n].Sums) <= mostItems; n++ {
@@ -102,9 +103,9 @@ func (s *Store) transaction(list []entry) (in *dynamodb.TransactWriteItemsInput,
 	return in, n
 }
 
-// putCopies puts the copies of ended orders by site and by task, and the orders in flight, and removes those that have
-// ended. BatchWriteItem would cost the same units, but has no conditions, and its caller must repeat writes that it
-// left out.
+// putCopies puts the copies of ended orders by site and by task. It also puts the items of orders in flight, and
+// removes these items when the orders have ended. BatchWriteItem would cost the same units, but has no conditions, and
+// its caller must repeat the writes that it left out.
 func (s *Store) putCopies(ctx context.Context, list []entry, active map[string]item) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(mostConcurrent)
@@ -122,8 +123,8 @@ func (s *Store) putCopies(ctx context.Context, list []entry, active map[string]i
 		if e.Sitekey != "" {
 			put(&dynamodb.PutItemInput{}, e.item.copyTo(key{"SITE#" + e.Sitekey, "SOLVE#" + e.item.text("GSI1SK")}))
 		}
-		// Two services may use the same id for a task: the newest order stays. An id in the form of an order's ID has
-		// no copy, because it would replace the order.
+		// Two services may use the same id for a task; then the copy is of the newest order. An id in the form of an order's
+		// ID has no copy, because it would replace the order.
 		if e.Task != "" && !history.IsOrder(e.Task) {
 			put(&dynamodb.PutItemInput{
 				ConditionExpression:       aws.String("attribute_not_exists(GSI1SK) OR GSI1SK <= :at"),
@@ -147,7 +148,7 @@ func (s *Store) putCopies(ctx context.Context, list []entry, active map[string]i
 // key is the PK and SK of an item.
 type key struct{ PK, SK string }
 
-// item is an item of the table: fields of a row's JSON, by the names of their attributes, and the keys.
+// item is an item of the table: the values of its attributes by name, including PK and SK.
 type item map[string]any
 
 func (i item) key() key { return key{i.text("PK"), i.text("SK")} }
@@ -163,7 +164,8 @@ func (i item) copyTo(k key) item {
 	return i
 }
 
-// marshal converts an item or a key. Each value of JSON has a form in DynamoDB.
+// marshal converts an item or a key to the SDK's form. This cannot fail, because DynamoDB can represent every JSON
+// value.
 func marshal(of any) map[string]types.AttributeValue { return must(attributevalue.MarshalMap(of)) }
 
 func must[T any](value T, err error) T {
@@ -173,10 +175,11 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// renamed are the fields of an order's JSON whose attributes have another name.
+// renamed lists the fields of an order's JSON whose attributes have another name.
 var renamed = [][2]string{{"id", "order"}, {"type", "captcha_type"}, {"owner", "project"}}
 
-// rename renames fields of an order to attributes (0, 1), or back (1, 0).
+// rename renames the fields in the list renamed: rename(0, 1) gives the names of attributes, and rename(1, 0) gives the
+// names in JSON.
 func (i item) rename(from, to int) {
 	for _, names := range renamed {
 		i[names[to]] = i[names[from]]
@@ -203,13 +206,14 @@ func itemOf(r history.Row, keep time.Duration) (i item) {
 	return i
 }
 
-// position is the place of a row in a list. Positions sort as a Find sorts rows.
+// position returns the sort key of a row. Sort keys have the same order as the rows that Find returns.
 func position(at time.Time, id string) string { return stamp(at) + "#" + id }
 
-// stamp formats a time as a history.Time does, except that the zero time is not empty: no key may be.
+// stamp formats a time like history.Time. But the text of the zero time is not empty, because no key of DynamoDB may be
+// empty.
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// sumKey returns the key of the item of a sum: its sort key begins with the scope in capitals.
+// sumKey returns the key of the item for a sum. The sort key begins with the scope in capital letters.
 func sumKey(s *history.Sum) key {
 	sk := strings.ToUpper(string(s.Scope)) + "#" + s.Name
 	if s.Scope == history.ScopeTarget {
@@ -218,8 +222,8 @@ func sumKey(s *history.Sum) key {
 	return key{"STATS#" + s.Day, sk}
 }
 
-// sumNames returns the attributes of a sum except its figures. The figures of a key expire with the last hand-out of
-// the day.
+// sumNames returns the attributes of a sum except its figures. The figures of a caller's key expire together with the
+// last hand-out of the day.
 func (s *Store) sumNames(sum *history.Sum) item {
 	switch sum.Scope {
 	case history.ScopeType:

@@ -13,14 +13,14 @@
 //	STATS#{date}                PROVIDER#{provider}         day and provider: its figures
 //	STATS#{date}                KEY#{key}                   day and key: the key's figures
 //
-// A timestamp is the time at which an order ended, or the submit of an order in flight. It is in UTC and in
+// A timestamp is the time at which an order ended, or the submit of an order in flight. A timestamp is in UTC with
 // milliseconds, such as 2026-01-02T03:04:05.678Z, so that timestamps sort as times do. The index contains the orders,
 // under STATUS#solved and STATUS#error, and those in flight, under STATUS#polling. Their sort key in the index is
 // {timestamp}#{order}; the copies have this attribute, too, but are not in the index.
 //
 // The attributes of a row are the fields of its JSON (history.Order, history.Handout), without empty texts. Three
 // fields of an order have other names: order is its id, captcha_type its type, and project its owner. An unknown price
-// is NULL. The figures of a day by type and by target are:
+// is NULL. The figures of each day, by type and by target, have these attributes:
 //
 //	total_solves                all orders: the sum of the next three figures
 //	successful                  solved orders
@@ -29,31 +29,33 @@
 //	total_elapsed               milliseconds from submission to end, over solved and discarded orders
 //	spent                       sum of the known prices, in billionths of the currency; unpriced counts the others
 //
-// The figures of a key are the actions of its hand-outs, spent and unpriced. They expire with the hand-outs; those by
-// type and by target do not expire. A figure that never counted anything may be missing, except the four of
-// total_solves, successful, failed and total_elapsed. An item of another program lacks the attribute order or id, and
-// no Find returns it.
+// The figures of a key are the actions of its hand-outs, spent and unpriced. The figures of a key expire with the
+// hand-outs; the figures by type and by target do not expire. The figures total_solves, successful, failed and
+// total_elapsed always exist; others may be missing if they are 0. Find ignores items of other programs, which lack the
+// attribute order or id.
 //
 // # Counting once
 //
 // One transaction puts rows, on condition that they are new, and adds them to the figures of their day. If DynamoDB
 // cancels the transaction because some rows exist, the store repeats it without these. So each row counts exactly once,
-// in spite of retries and crashes. After the transaction the store puts the copies by site and by task. It does so for
-// rows that existed, too, because the process that wrote them may have crashed before it put the copies.
+// in spite of retries and crashes. After the transaction the store puts the copies by site and by task. It also puts
+// the copies of rows that existed already, because the process that wrote these rows may have crashed before it put the
+// copies.
 //
-// An order that ends removes its ACTIVE item. A replica that lost its lease while it was sending may put the item again
-// after that: it expires.
+// An order that ends removes its ACTIVE item. A replica that lost its lease while it was sending may put this item
+// again afterwards; then the item expires.
 //
-// The figures of a day have one item each, not ten shards: one sender at a time adds to them, a hundred rows in a
-// transaction, so that they are never hot.
+// Each set of figures is one item without shards. One sender at a time adds to it, with up to a hundred rows in a
+// transaction, so the item gets few writes.
 //
 // # Cost
 //
 // An order of up to 1 kB costs 5 write units: 2 for its item in the transaction, 1 in the index, 1 for the copy by site
 // and 1 for the copy by task. A hand-out costs 2. A transaction also costs 2 units for each type, target with owner and
-// key of its rows, so that a single order costs 9 units, a single hand-out 4, and one of a hundred of few targets
-// little more than 5 or 2. The item of an order in flight costs 2 units when it is put and 2 when it is removed; an
-// order that ends in the batch of its purchase has none, and the removal costs 1.
+// key of its rows, so a single order costs 9 units and a single hand-out 4. In a batch of a hundred rows of few
+// targets, an order costs little more than 5 units and a hand-out little more than 2. The item of an order in flight
+// costs 2 units when it is put and 2 when it is removed; an order that ends in the batch of its purchase has none, and
+// the removal costs 1.
 //
 // # Reading
 //

@@ -100,7 +100,7 @@ func (s *Store) Days(ctx context.Context, day time.Time) (sums []history.Sum, er
 // figures maps attributes of the table to the figures of history.Figures, if the two names differ.
 var figures = map[string]string{"successful": "solved", "total_elapsed": "elapsed_ms"}
 
-// query passes the items to the function see, the greatest sort key first, until it returns false. A call of DynamoDB
+// query passes the items to the function see, the greatest sort key first, until see returns false. A call of DynamoDB
 // reads at most `limit` items.
 func (s *Store) query(ctx context.Context, b expression.Builder, of *string, limit int, see func(item) bool) error {
 	ttl := expression.Name("ttl") // DynamoDB deletes expired items hours or days later

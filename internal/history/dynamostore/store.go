@@ -36,7 +36,8 @@ const (
 	activeFor = 10 * time.Minute
 )
 
-// pauses are the pauses between two attempts of a call. The SDK's own begin with a second, or with none.
+// pauses are the pauses between two attempts of a call. The SDK's own pauses begin with a second, or with no pause at
+// all.
 var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Millisecond}
 
 // Store implements history.Sink in one table. The figures of a day by type and by target never expire.
@@ -47,8 +48,9 @@ type Store struct {
 	keep      map[history.Kind]time.Duration // a kind that is absent is not kept
 }
 
-// Open reads AWS's configuration from the environment and the shared files. It does not connect. The caller must
-// close the store. If the file has no audit, hand-outs that an earlier file kept live as long as orders.
+// Open reads AWS's configuration from the environment and the shared files. It does not connect. The caller must close
+// the store. If the present file has no audit, hand-outs that the store still has from an earlier file are kept as long
+// as orders.
 func Open(ctx context.Context, set targets.History) (*Store, error) {
 	c, err := config.LoadDefaultConfig(ctx, config.WithRegion(set.Region))
 	if err != nil {
@@ -90,9 +92,9 @@ func (s *Store) Close() { s.transport.CloseIdleConnections() }
 // refuseRedirect follows no redirect, because a signed request is valid for one host only.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// retryable adds two rules to the SDK's: a cancelled transaction is repeated if DynamoDB was busy, and a call
-// that timed out is not repeated, because another attempt could take as long. All attempts of a transaction have the
-// same token from the SDK, so that DynamoDB does not apply it again if the response to an attempt was lost.
+// retryable adds two rules to the SDK's: a cancelled transaction is repeated if DynamoDB was busy, and a call that
+// timed out is not repeated, because another attempt could take as long. All attempts of a transaction have the same
+// token from the SDK, so that DynamoDB applies the transaction only once, even if a response was lost.
 func retryable(err error) aws.Ternary {
 	if timedOut(err) || busy(err) {
 		return aws.BoolTernary(!timedOut(err))
@@ -104,7 +106,7 @@ func timedOut(err error) bool {
 	return retry.IsErrorTimeouts(retry.DefaultTimeouts).IsErrorTimeout(err).Bool()
 }
 
-// busy reports whether an error means that DynamoDB throttles the call, or that it conflicts with another one.
+// busy reports whether an error means that DynamoDB throttles the call, or that the call conflicts with another call.
 func busy(err error) bool {
 	reasons := reasonsOf(err)
 	return retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err).Bool() ||
@@ -115,14 +117,15 @@ func busy(err error) bool {
 			})
 }
 
-// reasonsOf returns why a transaction was cancelled, one reason for each item; nil = err is another error.
+// reasonsOf returns why a transaction was cancelled, with one reason for each item. It returns nil for an error of
+// another kind.
 func reasonsOf(err error) []types.CancellationReason {
 	cancelled := &types.TransactionCanceledException{}
 	errors.As(err, &cancelled)
 	return cancelled.CancellationReasons
 }
 
-// exists reports whether the reason is that the item of a put exists.
+// exists reports whether a transaction was cancelled because an item that it should put exists already.
 func exists(r types.CancellationReason) bool { return aws.ToString(r.Code) == "ConditionalCheckFailed" }
 
 // downError adds the operation to an error and makes it a history.ErrDown, or the error of ctx if ctx has ended. It

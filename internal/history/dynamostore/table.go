@@ -24,7 +24,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return s.checkShape(table, expiry)
 }
 
-// describe returns the table, and the attribute by which its items expire; "" = its time to live is off.
+// describe returns the description of the table, and the attribute by which its items expire; "" = items do not expire.
 func (s *Store) describe(ctx context.Context) (table *types.TableDescription, expiry string, err error) {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package historytest contains the suite that every history.Sink passes, and a Sink in memory for the tests of
 // other packages. Only tests import it.
 //
-// A test sends the same rows to a store and to a Memory, and compares what both return. It stays within the limits of
-// each store: its rows are of the last days, at most 50 of them of a site key and 1,000 of a status.
+// A test sends the same rows to a store and to a Memory, and compares what both return. The suite stays within the
+// limits of each store: its rows are of the last days, with at most 50 rows of a site key and 1,000 of a status.
 package historytest
 
 import (
@@ -58,7 +58,8 @@ func newTwin(t testing.TB, open Open, orders, handouts time.Duration) *twin {
 
 func pick[T any](from ...T) T { return from[rand.N(len(from))] }
 
-// patiently repeats a call with any of the replicas while the store does not respond, as it may be on a busy machine.
+// patiently makes a call with one of the replicas, and repeats it while the store does not respond, which may happen on
+// a busy machine.
 func (w *twin) patiently(t rapid.TB, call func(context.Context, history.Sink) error) {
 	t.Helper()
 	ctx := context.Background() // a rapid.TB has none
@@ -120,7 +121,8 @@ func same[T any](t rapid.TB, q history.Query, got, want history.Page) {
 	}
 }
 
-// compareAll compares each day and each list with the model, or at most the given number of them by each field.
+// compareAll compares days and lists of the store with the model: all of them, or at most the given number for each
+// field.
 func (w *twin) compareAll(t rapid.TB, most int) {
 	t.Helper()
 	asked, lists := map[[2]string]bool{}, map[history.By]int{}
@@ -218,8 +220,9 @@ func mixed(first, n int) (rows []history.Row) {
 	return rows
 }
 
-// A row comes back with each field as it was: of each outcome and action, with absent and unknown fields, and with any
-// bytes. It is in the sums of its UTC day. An order in flight is not among the rows, neither before nor after its end.
+// The store returns each field of a row unchanged. This holds for each outcome and action, for absent and unknown
+// fields, and for any bytes. The row is in the sums of its UTC day. An order in flight is not among the rows, neither
+// before nor after its end.
 func testWhole(t *testing.T, w *twin) {
 	at := noon().Add(789 * time.Millisecond)
 	active := order(1, at, func(o *history.Order) {
@@ -300,14 +303,15 @@ func testPages(t *testing.T, w *twin) {
 		w.compare(t, history.Query{By: history.ByID, Value: order(1, noon()).ID, Targets: of, Limit: 1})
 		w.compare(t, history.Query{By: history.ByTask, Value: order(1, noon()).Task, Targets: of, Limit: 1})
 	}
-	// Services may use the same id for two tasks: the newest is found.
+	// Services may use the same id for two tasks; a query finds the newest order.
 	for i, age := range []time.Duration{1, 0, 60} {
 		w.append(t, order(60+i, second(age), atSite("site3"), func(o *history.Order) { o.Task = "one" }))
 	}
 	w.compare(t, history.Query{By: history.ByTask, Value: "one", Limit: 1})
 }
 
-// Rows are kept for the time of their kind. Older rows are neither written nor found nor counted.
+// Orders and hand-outs are each kept for the time that is set for this kind of row. Older rows are neither written nor
+// found nor counted.
 func testRetention(t *testing.T, w *twin) {
 	for n, age := range []time.Duration{time.Minute, 9 * time.Hour, 50 * time.Hour, 99 * time.Hour, 200 * time.Hour} {
 		at := time.Now().UTC().Truncate(time.Millisecond).Add(-age)

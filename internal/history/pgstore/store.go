@@ -23,8 +23,9 @@ type Store struct {
 
 var _ history.Sink = (*Store)(nil)
 
-// New returns the store of a database. keepAudit is 0 if the file has no audit: then rows of a former audit are kept
-// as long as orders. Store.Run calls postgres.DB.Run, so the caller must not call postgres.DB.Run.
+// New returns the store of a database. keepAudit is 0 if the file keeps no audit. In this case hand-outs that the store
+// still has from an earlier file are kept as long as orders. Store.Run calls postgres.DB.Run, so the caller must not
+// call postgres.DB.Run.
 func New(db *postgres.DB, keep, keepAudit time.Duration) *Store {
 	return &Store{db, keep, cmp.Or(keepAudit, keep)}
 }
@@ -88,8 +89,8 @@ type figure struct {
 	N      int64         `json:"n"`
 }
 
-// fewTargets is the greatest number of targets of which a query reads a page each. With more targets it reads the rows
-// of all targets until its page is full.
+// A query for at most fewTargets targets reads one page for each target. A query for more targets reads the rows of all
+// targets until its page is full.
 const fewTargets = 20
 
 // query returns the statement that reads a page and one more row, newest first.
@@ -167,7 +168,7 @@ func (s *Store) Days(ctx context.Context, day time.Time) (list []history.Sum, er
 	return list, wrap("reading", err)
 }
 
-// The statements of forget, with a kind's rows and figures. They skip rows that another transaction has locked.
+// These are the statements of the method forget. They skip rows that another transaction has locked.
 const (
 	mostDeleted = 1000 // by one transaction
 

@@ -8,9 +8,9 @@
 //
 // # Keys
 //
-// All are in one slot, and expire after the retention of their rows. A member of a list is the text of a row, which
-// begins with its ID, so that rows of the same millisecond are in the order of their IDs. A field of a day is scope,
-// name, owner and figure, joined by zero bytes. The prefix of these keys is "captcha":
+// All keys are in one slot, and each expires after the retention of its rows. A member of a list is the text of a row,
+// which begins with its ID, so that rows of the same millisecond are in the order of their IDs. A field of a day is
+// scope, name, owner and figure, joined by zero bytes. The prefix of these keys is "captcha":
 //
 //	captcha:orders:{history}:site:SITEKEY   zset  rows -> Unix ms
 //	captcha:orders:{history}:STATUS         zset  rows -> Unix ms

@@ -107,7 +107,8 @@ func (s *Store) Append(ctx context.Context, rows []history.Row) error {
 	return ctx.Err()
 }
 
-// append appends rows if none of them is known, and otherwise returns the known ones.
+// append appends rows if the lists contain none of them. Otherwise it changes nothing and returns the rows that they
+// contain.
 func (s *Store) append(ctx context.Context, rows map[string]*history.Row) (known []string, err error) {
 	heads, items, sums := map[string][]any{}, map[string][]any{}, map[string]map[string]int64{}
 	begin := func(key string, keep time.Duration, most int) {
@@ -162,8 +163,8 @@ func (s *Store) Find(ctx context.Context, q history.Query) (p history.Page, err 
 	if oldest := time.Now().Add(-keep); q.From.Before(oldest) {
 		q.From = oldest
 	}
-	// One read is usually enough. If the filters leave too few rows, the next one is longer and begins again, so that a
-	// page is of one state of the list.
+	// One read usually finds enough rows for a page. If the filters leave too few rows, the next read is longer and starts
+	// from the beginning, so that a page shows one state of the list.
 	for ; ; most *= 4 {
 		var found []line
 		all := true
@@ -205,9 +206,9 @@ func (l *line) matches(q *history.Query) bool {
 		(q.Before == before || cmp.Or(l.at.Compare(q.Before.At), cmp.Compare(l.ID, q.Before.ID)) < 0)
 }
 
-// read returns the newest rows of a list that a query may select.
+// read returns the newest rows of a list within the times of a query; the caller applies the other filters.
 func (s *Store) read(ctx context.Context, list string, q *history.Query, most int) ([]line, error) {
-	// Scores are whole milliseconds, so that a limit between two of them is rounded up.
+	// Scores are whole milliseconds, so a limit between two scores is rounded up.
 	ms := func(at time.Time) string { return strconv.FormatInt(at.Add(time.Millisecond-1).UnixMilli(), 10) }
 	to := "+inf"
 	switch next := q.Before.At.Add(time.Millisecond); {

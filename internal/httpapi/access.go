@@ -73,8 +73,8 @@ type Caller struct {
 // Anyone is the caller of every request if the file has no keys.
 var Anyone = &Caller{StableName: "anyone\x00"}
 
-// Admit sets the target of an identity, which may be none: only callers without globs may request a
-// token of such an identity. The error does not show whether the identity has a target, because the
+// Admit finds the target of an identity and sets it in the Context. If no target has the identity, only a caller whose
+// key is not limited to some targets may use it. The error does not show whether the identity has a target, because the
 // owner of a key must not learn which targets exist.
 func (c *Context) Admit(id captcha.ID) error {
 	t := c.Access.ByID[id]
@@ -91,7 +91,7 @@ func (c *Caller) May(scope targets.Scope) bool {
 	return c == Anyone || slices.Contains(c.Scopes, scope)
 }
 
-// limits returns the budget of the caller; without one its scope is "".
+// limits returns the budget of the caller's key. The scope is "" if the key has no budget.
 func (c *Caller) limits() pool.Budget {
 	if c.Budget == (targets.Money{}) {
 		return pool.Budget{}
@@ -116,7 +116,7 @@ func (c *Caller) OverRate(at time.Time) time.Duration {
 	return wait
 }
 
-// CallFor returns a call for a token of a target, without an id and a wait.
+// CallFor returns a call for a token of a target. The fields Name and Wait are not set.
 func CallFor(t *targets.Target) pool.Call {
 	return pool.Call{ID: t.ID, Margin: t.Margin, MostTickets: 2*t.Depth + 10, Rate: t.Rate.Count, RatePer: t.Rate.Per}
 }

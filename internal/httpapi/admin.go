@@ -90,7 +90,7 @@ func (s *Server) reload(c *Context) error {
 }
 
 const (
-	// A pause with an end must last at least shortestPause and at most longestPause.
+	// A pause that ends by itself lasts at least shortestPause and at most longestPause.
 	shortestPause = time.Second
 	longestPause  = 30 * 24 * time.Hour
 	mostReason    = 200 // characters
@@ -134,9 +134,9 @@ type Probe struct {
 	Remedy string `json:"remedy"` // what an operator can do; "" = unknown
 }
 
-// probe is POST /providers/{provider}/probe, for an operator that has repaired the account: the
-// provider is tried now instead of at the next automatic probe. The probe reads the balance, if the
-// provider reports one, and allows the next order. A failed probe is answered with the state, too.
+// probe is POST /providers/{provider}/probe, for an operator that has repaired the account: the provider is tried now
+// instead of at the next automatic probe. The probe reads the balance, if the provider reports one, and allows the next
+// order. The response to a failed probe also contains the state of the provider.
 func (s *Server) probe(c *Context) error {
 	name := c.Param("provider")
 	err := s.Buyer.Probe(c.Ctx(), name)

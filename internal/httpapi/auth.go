@@ -106,9 +106,9 @@ func (s *Server) refuseKey(c *Context, secret string) error {
 		}
 		detail = "the configuration file has no such key: compare the key with server.keys in the file"
 	}
-	// A browser prompts for a password only if Basic comes first. A picture in a page must not open this prompt, so
-	// routes that change something do not offer Basic, but for the forms of the page. The renewals of an open page
-	// (HX-Request) do not offer Basic either, or a removed key would cause a prompt at each.
+	// A browser prompts for a password only if Basic comes first. A picture in a page must not open this prompt, so routes
+	// that change something do not offer Basic, but for the forms of the page. The renewals of an open page (HX-Request)
+	// do not offer Basic either, because after the removal of a key each renewal would open a prompt.
 	h := c.Response().Header()
 	if (!c.route.changes() || c.route.path == "/status/act") && c.Request().Header.Get("HX-Request") == "" {
 		h.Add(echo.HeaderWWWAuthenticate, `Basic realm="poold", charset="UTF-8"`)
@@ -210,8 +210,8 @@ func perSender(burst int, interval time.Duration) func(sender string) bool {
 	}
 }
 
-// allowWrongKey counts and logs a wrong key, which the configuration file lacks. It returns false if too many came from
-// the address of the request. Each address is logged at most once a minute.
+// allowWrongKey counts and logs a wrong key, which the configuration file lacks. It returns false if too many wrong
+// keys came from the same address. Each address is logged at most once a minute.
 func (s *Server) allowWrongKey(c *Context) bool {
 	address := c.RealIP()
 	if s.wrongLogged(address) {

@@ -23,7 +23,7 @@ const maxCompatibleBody = 1 << 20
 // mostIDs is the maximum number of tasks that one call of res.php can poll.
 const mostIDs = 50
 
-// noCost is the price of each token for the clients of the protocols.
+// noCost is the price of a token that replies to clients of the services' protocols state.
 const noCost = "0"
 
 // serveClient handles a call of a protocol. It reads the call, authenticates the caller, executes the call and writes
@@ -221,7 +221,8 @@ func threads(now *status.Document) wire.ThreadsAnswer {
 	return a
 }
 
-// ofTask is the call of each task: the token stays with the task, because the client may poll again.
+// ofTask stands for the call of a task when its token is sent. If the client does not receive the token, the task keeps
+// it, because the client may poll again.
 var ofTask = &pool.Call{Task: true}
 
 // deliveryOf returns the Delivery for the token of a solved task.
@@ -285,7 +286,8 @@ func (s *Server) pollTerms(c *Context, task compat.Task) (compat.Terms, error) {
 	return compat.Terms{Request: s.ofGuest(c, asked)}, nil
 }
 
-// targetTerms returns the terms of a target. An earlier task waits while an order is in flight, which may be for it.
+// targetTerms returns the terms of a target. A task that was submitted earlier also waits while an order is in flight,
+// because that order may be for it.
 func (s *Server) targetTerms(c *Context, t *targets.Target) compat.Terms {
 	c.Target = t
 	return compat.Terms{Request: s.ofTarget(c, t, "", false)}

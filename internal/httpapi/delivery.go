@@ -106,8 +106,8 @@ func (s *Server) noteShared(ctx context.Context, t *Delivery) {
 	}
 }
 
-// ReturnToken puts a token that reached no caller back into the stock, without blocking. A caller that can request the
-// token again owns it.
+// ReturnToken puts a token that reached no caller back into the stock, without blocking. If the caller can request the
+// same token again, the token stays reserved for this caller.
 func (s *Server) ReturnToken(t *Delivery) {
 	if !t.Shared && t.Call.Fingerprint == "" && !t.Call.Task {
 		s.Pool.Cancel(t.Call)
@@ -124,7 +124,7 @@ func connContext(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// known says that the request's connection has a caller with a right key.
+// known notes that a caller with a right key uses the request's connection.
 func known(ctx context.Context) {
 	if conn, ok := ctx.Value(connKey{}).(*listener.Conn); ok {
 		conn.Known()

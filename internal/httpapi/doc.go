@@ -11,9 +11,9 @@
 //
 // # A request
 //
-// The router is echo. middleware.go has what each request passes: echo's request id, access log,
-// recovery and headers. routes.go is one table: method, path, scope and handler of each route. Before
-// the handler, Server.admit (auth.go)
+// The router is echo. middleware.go has the functions that run for each request: echo's request id, access log,
+// recovery and headers. routes.go is one table: method, path, scope and handler of each route. Before the handler,
+// Server.admit (auth.go)
 //
 //  1. finds the caller: a key with scopes and target globs, or, if the configuration file has no keys,
 //     a program on this machine;

@@ -29,11 +29,12 @@ import (
 // unknownLead is the assumed lead time before the first solve.
 const unknownLead = 15 * time.Second
 
-// endlessRetry is the value of Retry-After for a pause without an end: long enough for a program to give up.
+// endlessRetry is the value of Retry-After while a target is paused without an end. It is so long that programs give
+// up.
 const endlessRetry = 5 * time.Minute
 
-// plainProblems contains the problems for errors without further data. The first matching row
-// applies.
+// plainProblems maps errors to problems. It has the errors whose problem needs no data beyond a fixed text. The first
+// matching row applies.
 var plainProblems = []struct {
 	err    error
 	code   Code
@@ -132,7 +133,7 @@ func (s *Server) explain(c *Context, err error) *Problem {
 	return p
 }
 
-// noteBudget adds an event if the budget of a key has refused a take.
+// noteBudget adds an event to the list if an error says that the budget of a key has refused a take.
 func (s *Server) noteBudget(err *pool.FailedError) {
 	if err.Scope != "" && s.UsedUp != nil {
 		s.UsedUp(err.Scope, "", err.Spent, err.Until)

@@ -178,7 +178,7 @@ func readHistory(c *Context, ask func(context.Context) error) error {
 	return err
 }
 
-// Errors of requests to the history or its audit if none is kept.
+// These are the errors of requests for the history or the audit if poold keeps none.
 var (
 	errNoHistory = errors.New("httpapi: no history is kept")
 	errNoAudit   = errors.New("httpapi: no audit is kept")
@@ -191,7 +191,7 @@ type HistoryPage[T any] struct {
 	Next    string `json:"next,omitempty"` // cursor of the next page; absent on the last page
 }
 
-// Active is an order in flight. Its elapsed_ms is its age.
+// Active is an order in flight. The field elapsed_ms is the age of the order.
 type Active struct {
 	history.Order
 	State string `json:"state"` // submitting | bought | unknown
@@ -205,8 +205,8 @@ type UsageBy[Line any] struct {
 	Lines []Line `json:"lines"` // sorted; never null
 }
 
-// UsageLine contains figures of orders: of an owner, of a target while it had this owner, of a provider, or of a
-// type on one day.
+// UsageLine contains figures of orders. They are the orders of an owner, of a target while it had this owner, of a
+// provider, or of a type on one day.
 type UsageLine struct {
 	Date           string        `json:"date"`     // "" = all days together
 	Type           string        `json:"type"`     // "" = all types

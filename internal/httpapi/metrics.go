@@ -137,7 +137,7 @@ func (m *Metrics) scraper(from *status.Collector) http.Handler {
 // solved is the outcome of an order that brought a token.
 const solved = "solved"
 
-// outcomesOf are the outcomes of orders in the metrics, by their ends.
+// outcomesOf maps outcomes of package pool to values of the label outcome.
 var outcomesOf = map[pool.Outcome]string{
 	pool.Solved: solved, pool.Discarded: solved, pool.Lost: "lost",
 	pool.Failed: "failed", pool.Repeated: "failed", pool.Refused: "refused",

@@ -19,7 +19,7 @@ import (
 // did not read the response in time. It is never sent.
 const statusHungUp = 499
 
-// middleware returns what each request passes through, also a request without a route.
+// middleware returns the functions through which each request passes, even a request without a route.
 func (s *Server) middleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{
 		s.begin,
@@ -63,7 +63,8 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 			if s.stopping.Load() || len(r.TransferEncoding) > 0 {
 				h.Set(echo.HeaderConnection, "close")
 			}
-			// The request may have waited. A writer without deadlines is one of a test, or of the page.
+			// The request may have waited, so its response gets a new deadline. This fails only for the writers of tests and of
+			// the page, which have no deadlines.
 			_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(WriteLimit))
 		})
 		_ = next(c) // the logger has passed the error to respondError

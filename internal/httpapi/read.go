@@ -22,7 +22,7 @@ import (
 // MaxBody is the maximum size of a body, except on routes that accept pictures (see readPicture).
 const MaxBody = 64 << 10
 
-// pictureLimit limits the time in which a larger body arrives.
+// pictureLimit limits the time in which a body larger than MaxBody must arrive.
 const pictureLimit = 30 * time.Second
 
 // Param is a parameter of a query.

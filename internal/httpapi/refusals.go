@@ -78,8 +78,8 @@ func (s *Server) logRefusal(c *Context, cause *compat.Cause) {
 	}
 }
 
-// logKey identifies a log line of a caller. A hash bounds how many lines of one caller are remembered;
-// a line that shares its hash with another one may be left out.
+// logKey identifies a log line of a caller. A short hash limits how many lines of one caller are remembered. If two
+// lines have the same hash, one of them may be left out.
 func logKey(c *Context, text string) string {
 	return c.Caller.StableName + strconv.Itoa(int(crc32.ChecksumIEEE([]byte(text))%1024))
 }

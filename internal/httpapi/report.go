@@ -14,7 +14,7 @@ import (
 
 // Errors of reports.
 var (
-	// ErrUnknownToken means that the caller got no such token, or that it died more than 15 min ago.
+	// ErrUnknownToken means that the caller got no token with this id, or that the token expired more than 15 minutes ago.
 	ErrUnknownToken = errors.New("httpapi: unknown token")
 	// ErrReported means that another report on the token was counted earlier.
 	ErrReported = errors.New("httpapi: token reported before")
@@ -26,7 +26,7 @@ func (s *Server) ReceiveReport(c *Context) error {
 	return s.receiveReport(c, c.Param("id"), c.Target.ID, c.Target.Identity.Type)
 }
 
-// SolveID returns the id of a token of /solve: it also contains the identity and the type of the captcha.
+// SolveID returns the id of a token from /solve. This id also contains the identity and the type of the CAPTCHA.
 func SolveID(token string, of captcha.Identity) string {
 	return token + "." + string(of.ID()) + "." + string(of.Type)
 }

@@ -26,14 +26,14 @@ type route struct {
 	whole bool // the route covers all targets, so keys that are limited to some targets are refused
 }
 
-// changes reports whether some method of the path takes a token or changes something. This does not
-// depend on the method of the request, because a GET can take a token.
+// changes reports whether any method of the route takes a token or changes something. The method of the request does
+// not matter, because a GET can take a token, too.
 func (rt *route) changes() bool {
 	return slices.Contains(rt.methods, http.MethodPost) || slices.Contains(rt.methods, http.MethodDelete)
 }
 
-// These are the methods of most routes. The router echo does not derive HEAD from GET. A HEAD
-// request therefore takes no token.
+// These lists of methods are those of most routes. The router echo does not derive HEAD from GET. A HEAD request
+// therefore takes no token.
 var (
 	reading = []string{http.MethodGet, http.MethodHead}
 	posting = []string{http.MethodPost}

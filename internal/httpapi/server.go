@@ -34,14 +34,14 @@ type Config interface {
 // Pool is what replicas share in Redis; *pool.Pool implements it.
 type Pool interface {
 	Look(ctx context.Context, q pool.Query) (pool.Counts, error)
-	// Cancel takes back the token of a call whose answer did not leave. It does not block.
+	// Cancel returns the token of a call to the stock because the answer was not sent. It does not block.
 	Cancel(c *pool.Call)
-	// Shared notes who shared a token.
+	// Shared adds a row to the audit about a caller that shares a token.
 	Shared(ctx context.Context, t *pool.Token, row string) error
 	Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
 		row string) (pool.Effect, pool.Sale, error)
 	Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error
-	// Resume also lets an identity whose orders fail place its next order at once; then tried is true.
+	// Resume ends a pause. If orders of the identity fail, Resume also allows the next order at once, and returns true.
 	Resume(ctx context.Context, id captcha.ID) (tried bool, err error)
 	Flush(ctx context.Context, id captcha.ID) (dropped int, err error)
 }
@@ -61,16 +61,16 @@ type Buyer interface {
 	// DeadLetters returns the callbacks that could not be stored, and an error if some of the dead
 	// letters cannot be read.
 	DeadLetters() ([]spool.Summary, error)
-	// Replay retries all dead letters, and counts their outcomes. An error means that Redis does not take them.
+	// Replay retries all dead letters, and counts their outcomes. An error means that Redis could not store a result.
 	Replay(ctx context.Context) (outcomes map[string]int, err error)
 }
 
 // Solver solves on demand; *solve.Service implements it.
 type Solver interface {
 	Solve(ctx context.Context, r solve.Request) (pool.Token, error)
-	// Take does not count the request: it is for targets.
+	// Take serves a request for a target. It does not count as a request to POST /solve.
 	Take(ctx context.Context, r solve.Request) (pool.Token, error)
-	// Await only takes, and ends the wait if no token can come.
+	// Await takes a token without buying one. It ends the wait if no token can come.
 	Await(ctx context.Context, r solve.Request) (pool.Token, error)
 }
 
@@ -101,8 +101,8 @@ type Deps struct {
 	AccessLog bool            // log each request at level info; otherwise at level debug
 }
 
-// mostPictures limits the bodies with pictures in use at a replica. mostStrangers limits the bodies that are being read
-// and contain their caller's key.
+// mostPictures limits the number of bodies with pictures that a replica holds at the same time. mostStrangers limits
+// the bodies that are being read and contain their caller's key.
 const mostPictures, mostStrangers = 256, 64
 
 // Server answers HTTP requests. Its methods that take a *Context are the handlers of routes.

@@ -117,8 +117,8 @@ func ImageOf(asked *targets.SolveRequest) string {
 	return fmt.Sprintf("sha256:%s, %d bytes", asked.Identity.Picture.SHA256, len(asked.Image))
 }
 
-// ofTarget returns the request of a caller for a token of a target. Its call lacks a name and a wait. If buys is
-// true, a token for which the caller waits is bought for it.
+// ofTarget returns the request of a caller for a token of a target. Its call lacks a name and a wait. If buys is true
+// and the caller has to wait, a token is bought for this caller.
 func (s *Server) ofTarget(c *Context, t *targets.Target, image string, buys bool) solve.Request {
 	call := CallFor(t)
 	call.Row, call.Budget = s.Row(c, image, buys), c.Caller.limits()

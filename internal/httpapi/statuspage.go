@@ -19,7 +19,7 @@ import (
 	"poold/internal/targets"
 )
 
-// seen gets the part of the document that the caller may see.
+// seen returns the part of the status document that the caller may see.
 func (s *Server) seen(c *Context) *status.Document {
 	document := s.Status.Build(c.Ctx())
 	if c.Caller.Targets != nil {
@@ -48,8 +48,9 @@ func (s *Server) targetDetail(c *Context) error {
 	return c.JSON(http.StatusOK, detail)
 }
 
-// Besides the status, the page reads data from the routes of the API, and its forms send their actions to
-// them, always with the headers of the browser. So the page has the rights of its key, and no route knows the page.
+// The page reads further data from the routes of the API, and its forms send their actions to these routes, with the
+// headers of the browser's request. So the page has the same rights as the key in these headers, and the routes need no
+// code for the page.
 
 // front is GET /: it redirects a browser to the status page.
 func (s *Server) front(c *Context) error {
@@ -135,7 +136,7 @@ func (s *Server) writePage(c *Context, query page.Query, problem string) error {
 	return c.HTMLBlob(http.StatusOK, text.Bytes())
 }
 
-// usagePath returns the address of the spend that a query of the page asks for.
+// usagePath returns the path of the request to /history/usage that fits a query of the page.
 func usagePath(q page.Query) string {
 	days, _ := strconv.Atoi(q.Get("days"))
 	path := "/history/usage?by=" + q.Get("by") + "&from=" + time.Now().UTC().AddDate(0, 0, 1-days).Format(time.DateOnly)
@@ -181,8 +182,8 @@ func (a *apiAnswer) problem() string {
 	return strings.Join(append([]string{p.Title, p.Detail}, p.Problems...), ": ")
 }
 
-// pageFile serves a file of the page. The file contains no data of the daemon, so the route needs no key. The address
-// on the page has a version of the file, so a browser may keep it.
+// pageFile serves a file of the page. The file contains no data of the daemon, so the route needs no key. The file's
+// address contains a version of its content, so a browser may cache the file.
 func pageFile(c *Context) error {
 	c.Response().Header().Set(echo.HeaderCacheControl, "public, max-age=31536000, immutable")
 	http.ServeFileFS(c.Response(), c.Request(), page.Web, "web"+c.Path())

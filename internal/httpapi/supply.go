@@ -24,9 +24,9 @@ func (s *Server) IsHeld(ctx context.Context, t *targets.Target) bool {
 
 func isHeld(now refill.Status) bool { return now.State == refill.Refused || now.State == refill.Paused }
 
-// IsOut reports whether a target has neither tokens nor orders, and nothing can be bought for it now, so that no
-// caller waits for a token that cannot be bought. The reason is a pause, a refusal or a budget, or with outages an
-// outage.
+// IsOut reports whether a target has neither tokens nor orders, and nothing can be bought for it now, so that no caller
+// waits for a token that cannot be bought. The reason is a pause, a refusal or a budget. If outages is true, an outage
+// of all providers is also such a reason.
 func (s *Server) IsOut(ctx context.Context, t *targets.Target, outages bool) bool {
 	c, err := s.Look(ctx, t)
 	if err != nil || c.Fresh+c.Orders > 0 {

@@ -55,8 +55,8 @@ func (s *Server) take(c *Context) error {
 	return s.Deliver(c, &delivery)
 }
 
-// readCall converts query and headers to a call. The second result is true if `on_empty: solve` applies: the ticket of
-// a caller that waits is demand for one more token.
+// readCall converts query and headers to a call. The second result is true if `on_empty: solve` applies, so that a
+// token is bought for a caller that has to wait.
 func readCall(c *Context) (call pool.Call, buys bool, err error) {
 	t := c.Target
 	call = CallFor(t)
@@ -83,8 +83,8 @@ func readCall(c *Context) (call pool.Call, buys bool, err error) {
 	return call, buys, err
 }
 
-// Row returns what the audit needs to know of a caller, for package pool; "" = no audit is kept. If buys is true, a
-// token for which the caller waits is bought for it.
+// Row returns the row of a call for the audit, without what package pool adds; "" = no audit is kept. If buys is true
+// and the caller has to wait, a token is bought for this caller.
 func (s *Server) Row(c *Context, image string, buys bool) string {
 	if !s.Audit {
 		return ""

@@ -29,15 +29,15 @@ import (
 const (
 	// fresh is how long the readers share a document, and the state of the providers.
 	fresh = time.Second
-	// A document that took long to build lives as many times as long, so that readers cost at most a fifth of a core, but
-	// not longer than restsMost: Redis or this process may have hung.
+	// A document is used for restsFor times the time of its build, so that readers cost at most a fifth of a core. The
+	// limit is restsMost, because a build may have been slow only because Redis or this process hung.
 	restsFor, restsMost = 4, 5 * time.Second
 	// readLimit limits all reads for a document.
 	readLimit = 10 * time.Second
-	// providersLimit limits how long a caller of an empty pool waits for the read of the providers' orders.
+	// providersLimit limits how long a caller of an empty pool waits until the states of the providers are read.
 	providersLimit = 250 * time.Millisecond
-	// surveyPart is the number of targets in one exchange with Redis, and surveysAtOnce the number of concurrent
-	// exchanges: while Redis executes one, another is decoded.
+	// surveyPart is the number of targets in one exchange with Redis. surveysAtOnce is the number of concurrent exchanges,
+	// so that poold decodes one reply while Redis executes another exchange.
 	surveyPart, surveysAtOnce = 25, 4
 	// unknownLead is the assumed lead time before the first solve.
 	unknownLead = 15 * time.Second
@@ -93,7 +93,7 @@ type Collector struct {
 	documents cached[*Document]
 	providers cached[*providers]
 
-	// The last good answers of Redis; only for the goroutine that builds.
+	// These are the last good answers of Redis. Only the goroutine that builds uses them.
 	stocks map[captcha.ID]pool.Stock
 	totals *pool.Totals // nil = Redis has been away since the start
 	readAt time.Time    // when all were read; zero = never
@@ -105,7 +105,7 @@ type providers struct {
 	at   time.Time
 }
 
-// cached has the last result of an expensive query; readers that come while it runs share the result.
+// cached has the last result of an expensive query. Readers that come while the query runs share its result.
 type cached[T any] struct {
 	making singleflight.Group
 	last   T // guarded by making
@@ -131,18 +131,18 @@ func NewCollector(s Sources) *Collector { return &Collector{Sources: s} }
 // Gone notes that a replica sends no beats any more, although it did not stop.
 func (c *Collector) Gone(replica string) { c.gone.Store(&gone{replica, time.Now()}) }
 
-// Changed makes the current document obsolete: the next one shows a change.
+// Changed makes the current document obsolete, so that the next one shows a change.
 func (c *Collector) Changed() { c.changes.Add(1) }
 
-// Stopping makes the document obsolete. Every later one says that the daemon is not ready.
+// Stopping makes the document obsolete. Every later document says that the daemon is not ready.
 func (c *Collector) Stopping() {
 	c.stopping.Store(true)
 	c.Changed()
 }
 
-// Build returns a document of the current Set that is at most a second old. If builds take long, it may be older: four
-// times as old as the time of its build, but at most 5 s. Other callers may wait for it, too, so it is completed if
-// this caller hangs up.
+// Build returns a document of the current Set that is at most a second old. If builds take long, the document may be
+// older: four times the duration of its build, but at most 5 s. The build continues if this caller hangs up, because
+// other callers may wait for it.
 func (c *Collector) Build(ctx context.Context) *Document {
 	ctx, changes := context.WithoutCancel(ctx), c.changes.Load()
 	isFresh := func(d *Document) bool {
@@ -151,8 +151,8 @@ func (c *Collector) Build(ctx context.Context) *Document {
 	return c.documents.get(isFresh, func() *Document { return c.build(ctx) })
 }
 
-// Outage reports whether all providers are down, why, and when the first of them may be called again (zero =
-// unknown). Each caller of an empty pool asks.
+// Outage reports whether all providers are down, why, and when the first of them may be called again (zero = unknown).
+// It is called for each request to an empty pool.
 func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time, is bool) {
 	return outage(c.providersNow(context.WithoutCancel(ctx), c.File.Current()))
 }
@@ -311,8 +311,8 @@ func sharedBudgets(set *targets.Set) (list []pool.Budget) {
 	return list
 }
 
-// readTotals reads the figures over all identities, with what the scopes have bought that limit money or are shared, or
-// leaves the last known ones.
+// readTotals reads the sums over all identities, and the purchases of all scopes that limit money or are shared. If
+// Redis does not answer, the last known figures stay.
 func (c *Collector) readTotals(ctx context.Context, set *targets.Set) error {
 	scopes := []string{pool.ScopeSolve, pool.ScopeOverall, pool.ScopeSpent}
 	for _, limits := range sharedBudgets(set) {
@@ -334,8 +334,8 @@ func (c *Collector) readTotals(ctx context.Context, set *targets.Set) error {
 	return nil
 }
 
-// targetOf builds the entry of a target. The argument outage is the reason why no provider can be used; "" = one can.
-// The argument stale is the reason why the stock may be outdated.
+// targetOf builds the entry of a target. The argument outage is the reason why no provider can be used; "" = some
+// provider can be used. The argument stale is the reason why the stock may be outdated.
 func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Spending, outage, stale string) Target {
 	plan, f, priced := refill.StatusOf(t, &s.Counts), &s.Counters, !lacksPrice(set, t.Identity.Type)
 	cause := CauseOf(t, plan, &s.Counts, outage)
@@ -401,7 +401,8 @@ func marks(failing bool, verdicts []bool) []string {
 	return list
 }
 
-// solveOf converts the sums over all guests. The argument stale is the reason why they are not current; "" = they are.
+// solveOf converts the sums over all guests. The argument stale says why the sums are not current; "" = they are
+// current.
 func solveOf(set *targets.Set, t *pool.Totals, stale string) *Solve {
 	section := cmp.Or(set.Solve, &targets.Solve{})
 	g, f := t.Guests, &t.Guests.Counters
@@ -415,7 +416,8 @@ func solveOf(set *targets.Set, t *pool.Totals, stale string) *Solve {
 	}
 }
 
-// dedupOf converts and sums the savings. The argument stale is the reason why they are not current; "" = they are.
+// dedupOf converts and sums the savings. The argument stale says why the savings are not current; "" = they are
+// current.
 func dedupOf(days []pool.SavingsDay, stale string) *Dedup {
 	d, sum := Dedup{Days: append([]pool.SavingsDay{}, days...), Reason: stale}, map[pool.SavingsSource]int64{}
 	for _, day := range days {
@@ -432,7 +434,7 @@ func dedupOf(days []pool.SavingsDay, stale string) *Dedup {
 	return &d
 }
 
-// notNow returns the reason why figures are not current, and of when they are; "" = they are current.
+// notNow returns a text that says why figures are not current and how old they are; "" = they are current.
 func (c *Collector) notNow(err error) string {
 	switch {
 	case err == nil:
@@ -535,7 +537,7 @@ func sumPeriods(periods []pool.Period) (sum Counts, hitRate float64, list []Targ
 // stamp formats a time. For the zero time the result is "".
 func stamp(t time.Time) string { return history.Time{Time: t}.String() }
 
-// known returns a figure that may be unknown; nil = it is.
+// known returns a pointer to a figure, or nil if the figure is unknown.
 func known(is bool, figure float64) *float64 {
 	if !is {
 		return nil

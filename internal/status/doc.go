@@ -3,7 +3,7 @@
 //
 //   - document.go: the document. Its JSON names never change.
 //   - build.go: the Collector, which reads the sources and makes a Document of them.
-//   - notices.go: the lines for the operator, and the reasons that the document and callers without a token get.
+//   - notices.go: the lines for the operator, and the reasons that the document shows and callers without a token get.
 //   - metrics.go: the document as metrics; one table has their names, texts and values.
 //
 // A document is immutable. It is built on request, at most once a second, and its readers share it. While

@@ -216,7 +216,7 @@ type Budget struct {
 	MoneyMonth *Usage `json:"money_month,omitzero"`
 }
 
-// windows are the words after the use of a budget; the scripts of package pool have them, too.
+// windows has the words that follow the use of a budget. The scripts of package pool use the same words.
 var windows = map[string]string{
 	"hour": " solves in the last 60 minutes", "day": " solves in the last 24 hours", "money_day": " on this UTC day",
 	"money_month": " in this UTC month",
@@ -231,7 +231,7 @@ func (u BudgetUse) Text(c targets.Currency) string {
 	return used + " of " + limit + windows[u.Window]
 }
 
-// Uses lists the uses of the budgets of a scope.
+// Uses lists each budget of a scope with its use.
 func (b *Budget) Uses(scope string) (list []BudgetUse) {
 	names := []string{"hour", "day", "money_day", "money_month"}
 	for i, u := range []*Usage{b.Hour, b.Day, b.MoneyDay, b.MoneyMonth} {
@@ -304,7 +304,7 @@ func (d *Document) BudgetUses() (list []BudgetUse) {
 	return append(list, d.TargetBudgets()...)
 }
 
-// TargetBudgets lists those of the targets.
+// TargetBudgets lists the uses of the budgets of targets.
 func (d *Document) TargetBudgets() (list []BudgetUse) {
 	for i := range d.Targets {
 		if t := &d.Targets[i]; t.Budget != nil && !t.unread {
@@ -329,8 +329,8 @@ func (d *Document) Target(name string) (*Target, bool) {
 	return &d.Targets[i], true
 }
 
-// Part returns the part of the document for a key that is limited to some targets: without what may name other targets
-// or counts the requests of other keys.
+// Part returns the document for a key that is limited to some targets. It leaves out all that could name other targets
+// or counts requests of other keys.
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
 	part.Solve, part.Dedup, part.History, part.Replicas, part.SpentToday = nil, nil, nil, nil, nil
@@ -363,7 +363,7 @@ type Counts struct {
 type TargetHour struct {
 	Counts
 	HitRate float64 `json:"hit_rate"` // hits per request with an outcome; 0 without such requests
-	// Minutes has the minutes with a count, the oldest first. Only TargetDetail has them in JSON, because with busy
+	// Minutes has the minutes with a count, the oldest first. In JSON only TargetDetail has the minutes, because with busy
 	// targets they would be nine tenths of the document.
 	Minutes []TargetPeriod `json:"-"`
 }

@@ -16,7 +16,7 @@ import (
 // allTargets is the label of what belongs to no single target. No target can have this name.
 const allTargets = "*"
 
-// Describe implements prometheus.Collector. It promises nothing, because many metrics are absent at times.
+// Describe implements prometheus.Collector. It names no metric in advance, because many metrics are absent at times.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector: one scrape shows one document.
@@ -76,13 +76,13 @@ type metrics struct {
 	about []string                    // labels of each series, names and values in turns
 }
 
-// of returns metrics about one target or provider.
+// of returns metrics whose series all have the given labels, such as those of one target.
 func (m metrics) of(labels ...string) metrics {
 	m.about = labels
 	return m
 }
 
-// show adds a series. The labels are names and values in turns. A metric whose name ends with total is a counter.
+// show adds a series. The labels are pairs of a name and a value. A metric whose name ends with total is a counter.
 func (m metrics) show(name, help string, value float64, labels ...string) {
 	var names, values []string
 	for pair := range slices.Chunk(append(labels, m.about...), 2) {
@@ -98,8 +98,8 @@ func (m metrics) show(name, help string, value float64, labels ...string) {
 	m.ch <- prometheus.MustNewConstMetric(m.descs[name], kind, value, values...)
 }
 
-// rare adds a series from the first event on, which keeps the series of quiet targets few. A series that an alert uses
-// begins at 0, because an alert sees only an increase.
+// rare adds a series once its count is above 0, so that quiet targets have few series. A series that an alert uses
+// exists from the start, because an alert sees only an increase.
 func (m metrics) rare(name, help string, n int64, labels ...string) {
 	if n > 0 {
 		m.show(name, help, float64(n), labels...)

@@ -32,7 +32,7 @@ const mostLines = 5
 // BalanceLow is the limit of the alert PooldBalanceLow, in the currency of the file.
 const BalanceLow = 5
 
-// DataLost says what the loss of Redis' data means.
+// DataLost is the end of a notice, and says what the loss of Redis' data means.
 const DataLost = ": ready tokens, orders in flight, pauses, what budgets counted (today and this month) and a " +
 	"history in Redis are gone; pause again what was paused, lower money_per_day and money_per_month until they end, " +
 	"and see whether Redis keeps an append-only file"
@@ -48,7 +48,7 @@ type gone struct {
 	at      time.Time
 }
 
-// GoneText says what a replica that is gone means.
+// GoneText is the end of a notice about a replica that is gone, and says what this means.
 const GoneText = " sends no beats: the other replicas do its work; start it again if it should run"
 
 // CauseOf determines the cause from the refill status and the counts of a target. The argument
@@ -188,8 +188,9 @@ func (d *Document) announce(
 	d.announceTargets()
 }
 
-// announceTargets writes the alarms and the notices: those that are not about targets, a line for each reason why a
-// service or a budget keeps targets from getting tokens, the first ones, and one for each key whose budget is used up.
+// announceTargets adds lines about targets and keys to the alarms and the notices. There is one line for each reason
+// why a service or a budget keeps targets from getting tokens, up to a limit, and one for each key whose budget is used
+// up.
 func (d *Document) announceTargets() {
 	d.Alarms, d.Notices = append([]string{}, d.shared.alarms...), append([]string{}, d.shared.notices...) // never null
 	var first []*Target                                                                                   // of each reason
@@ -245,7 +246,8 @@ func (d *Document) announceTargets() {
 	}
 }
 
-// banner returns a text about a fault with its beginning; the zero time = unknown. `at` is the time of the document.
+// banner returns a text about a fault, preceded by the time when the fault began; the zero time means unknown. `at` is
+// the time of the document.
 func banner(since, at time.Time, text string) string {
 	if since.IsZero() {
 		return strings.ToUpper(text[:1]) + text[1:]

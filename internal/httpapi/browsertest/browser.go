@@ -118,7 +118,8 @@ func Eval[T any](p *Page, expression string) (T, error) {
 	return evalWithin[T](p, time.Minute, expression)
 }
 
-// Is reports whether an expression is true now. A page that changes to another address may never answer; this is false.
+// Is reports whether an expression is true now. If the page does not answer, for example because it changes to another
+// address, the result is false.
 func (p *Page) Is(expression string) bool {
 	is, err := evalWithin[bool](p, 5*time.Second, expression)
 	return err == nil && is

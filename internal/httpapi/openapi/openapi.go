@@ -12,9 +12,9 @@ import (
 var Document []byte
 
 var (
-	// strict are the lines that allow no further members in objects.
+	// strict matches the lines of the description that forbid further members in objects.
 	strict = regexp.MustCompile(`(?m)^ +(additional|unevaluated)Properties: false\n`)
-	// closed are the lists of values to which a later version may add one.
+	// closed matches the lists of values that a later version may extend.
 	closed = regexp.MustCompile(`\b((?:code|kind|source|propertyNames): \{type: string, )enum(: \[)`)
 )
 

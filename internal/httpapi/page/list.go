@@ -20,13 +20,13 @@ func (r Row) Troubled() bool {
 	return len(r.Marks) > 0 || r.State == refill.Refused || r.State == refill.Starved || r.State == refill.Budget
 }
 
-// Outcomes returns the number of requests of the last hour that ended with or without a token.
+// Outcomes returns the number of requests in the last hour that ended: hits, waits and misses.
 func (r Row) Outcomes() int64 { return r.Hour.Hits + r.Hour.Waited + r.Hour.Misses }
 
-// Widest returns the number of tokens that the whole bar represents.
+// Widest returns the number of tokens that the full width of the target's bar represents.
 func (r Row) Widest() int { return max(r.Depth, r.Warm, r.Want, r.Coming(), 1) }
 
-// Share returns the percentage of the bar that n tokens fill.
+// Share returns the percentage of the target's bar that n tokens fill.
 func (r Row) Share(n int) int { return min(100, 100*n/r.Widest()) }
 
 // Coming returns the number of tokens that are ready or on order.
@@ -35,7 +35,7 @@ func (r Row) Coming() int { return r.Fresh + r.InFlight }
 // Lasting returns the number of tokens that outlive the lead time of an order.
 func (r Row) Lasting() int { return max(0, r.Fresh-r.Ageing) }
 
-// Missing returns by how many tokens the ready and the ordered ones fall short of the depth.
+// Missing returns how many tokens must still be ordered to reach the depth.
 func (r Row) Missing() int { return max(0, r.Depth-r.Coming()) }
 
 // HandedOut returns the number of tokens that callers received.
@@ -46,10 +46,11 @@ func (r Row) Cost(n int) float64 {
 	return float64(n) * float64(max(0, r.Spent)) / 1e9 / float64(max(1, r.Solved))
 }
 
-// Enough returns the seconds that the tokens last at the pace of the last hour.
+// Enough returns for how many seconds the ready and ordered tokens suffice if requests come as fast as in the last
+// hour.
 func (r Row) Enough() float64 { return 3600 * float64(r.Coming()) / float64(max(1, r.Hour.Requests)) }
 
-// Opened returns the target with details.
+// Opened returns the target whose details the viewer has opened.
 func (v *View) Opened() Row { return Row{&v.Detail.Target} }
 
 // Sums are figures of several targets.
@@ -68,7 +69,7 @@ func (s Sums) Healthy() int { return s.Targets - s.Troubled - s.Paused }
 // Rate returns the share of hits.
 func (s Sums) Rate() float64 { return float64(s.Hits) / float64(max(1, s.Outcomes)) }
 
-// Pace returns the requests a minute.
+// Pace returns the number of requests per minute in the last five minutes.
 func (s Sums) Pace() float64 { return float64(s.FiveMinutes) / 5 }
 
 // Sums adds up the figures of some rows.
@@ -111,10 +112,11 @@ type List struct {
 	Previous, Following int // numbers of the neighbouring pages; 0 = there is none
 }
 
-// rowsOnPage keeps a renewal cheap; with problems first, what matters is on the first page.
+// rowsOnPage is the maximum number of targets on a page of the list, so that renewals are cheap. Targets with problems
+// are on the first page.
 const rowsOnPage = 50
 
-// List returns the targets that the query asks for.
+// List returns the page of targets that the query of the address selects.
 func (v *View) List() (l List) {
 	wanted := strings.ToLower(strings.TrimSpace(v.Query.Get("q")))
 	rows := slices.DeleteFunc(v.Rows(), func(r Row) bool {
@@ -159,10 +161,10 @@ type Chart struct {
 	Most          int64 // the requests of the highest period
 }
 
-// Minutes draws the requests of a target's last hour.
+// Minutes draws the requests of the last hour to a target.
 func (v *View) Minutes(r Row) Chart { return draw(v.AsOf, 60, time.Minute, r.Hour.Minutes) }
 
-// Hours draws the requests of the opened target's last day.
+// Hours draws the requests of the last 24 hours to the target that the viewer has opened.
 func (v *View) Hours() Chart { return draw(v.AsOf, 24, time.Hour, v.Detail.LastDay.Hours) }
 
 // draw returns the chart of the last n periods. Periods before them are left out.
@@ -183,7 +185,7 @@ func draw(asOf string, n int, step time.Duration, periods []status.TargetPeriod)
 	return c
 }
 
-// area returns the path around the columns of a chart.
+// area returns the SVG path of the area under the columns of a chart.
 func area(columns []int64, c Chart) string {
 	path, level := fmt.Appendf(nil, "M0 %d", c.Height), c.Height
 	for i, n := range columns {

@@ -42,7 +42,8 @@ var templates = template.Must(template.New("status.html").Funcs(template.FuncMap
 // Query is the part of the page's address that says what the page shows.
 type Query url.Values
 
-// choices has the parameters with the values that they may have, the default first. Other parameters are texts.
+// choices has the parameters with a fixed set of values; the first value is the default. The values of other parameters
+// are free texts.
 var choices = map[string][]string{
 	"tab": {"targets", "events", "money"}, "sort": {"problems", "name", "owner", "hits", "requests", "lead", "spent"},
 	"by": {"owner", "target", "provider", "key"}, "days": {"7", "1", "30", "90"}, "per": {"", "day"},
@@ -83,8 +84,8 @@ func (q Query) With(pairs ...string) Query {
 // String returns the address of the page with this query.
 func (q Query) String() string { return "/status?" + url.Values(q).Encode() }
 
-// Every returns the seconds between two renewals of the page; 0 = it stays as it is. The spend is not renewed, because
-// each answer costs a query to the store of the history. Without JavaScript a renewal loads the whole page.
+// Every returns the seconds between two renewals of the page; 0 = the page is not renewed. The spend is not renewed,
+// because each answer costs a query to the store of the history. Without JavaScript a renewal loads the whole page.
 func (q Query) Every() int {
 	switch {
 	case q.Get("hold") != "" || q.Get("act") != "" || q.Get("tab") == "money":
@@ -116,7 +117,7 @@ type View struct {
 // Render writes the page.
 func (v *View) Render(w io.Writer) error { return templates.ExecuteTemplate(w, "status.html", v) }
 
-// Action is what an operator can do on the page: a request to the API.
+// Action is a request to the API that an operator can send with a button of the page.
 type Action struct{ Label, Method, path, Done string }
 
 // Actions has the actions by the value of the parameter act.
@@ -131,10 +132,11 @@ var Actions = map[string]Action{
 // Path returns the path of the request about a target or a provider.
 func (a Action) Path(of string) string { return fmt.Sprintf(a.path, url.PathEscape(of)) }
 
-// Action returns the action that a parameter names: act for the one to confirm, done for the last one.
+// Action returns the action that a parameter of the address names. The parameter act names the action to confirm, and
+// done the last completed one.
 func (v *View) Action(parameter string) Action { return Actions[v.Query.Get(parameter)] }
 
-// Chosen returns the target of the action to confirm; nil = the page does not have it.
+// Chosen returns the target of the action to confirm; nil = the action is not about a target that the viewer may see.
 func (v *View) Chosen() *Row {
 	if t, ok := v.Target(v.Query.Get("of")); ok {
 		return &Row{t}
@@ -142,7 +144,7 @@ func (v *View) Chosen() *Row {
 	return nil
 }
 
-// Columns returns the columns of the spend that its lines have.
+// Columns returns those columns of the spend for which some line has a value.
 func (v *View) Columns() []string {
 	all := strings.Fields("date target owner provider key orders bought solved handed_out returned missed expired " +
 		"discarded failed refused lost accepted rejected unpriced spent")
@@ -152,7 +154,7 @@ func (v *View) Columns() []string {
 	})
 }
 
-// Total returns the sum of a column of the spend, of its known values.
+// Total returns the sum of the known values in a column of the spend.
 func (v *View) Total(column string) (sum float64) {
 	for _, line := range v.Usage.Lines {
 		if n, known := line[column].(float64); known {
@@ -186,7 +188,7 @@ func (v *View) Money(amount any) string {
 	return v.Currency.With(count(whole) + "." + part)
 }
 
-// count formats a number with commas; other values as they are.
+// count formats a number with commas. It returns other values unchanged.
 func count(n any) string {
 	text := fmt.Sprint(n)
 	if f, is := n.(float64); is { // of JSON

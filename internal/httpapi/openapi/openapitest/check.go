@@ -98,8 +98,8 @@ func (d *Description) find(r *http.Response) (name string, _ node, err error) {
 	return name, found, err
 }
 
-// match returns the path of the description that fits a request's path; "" = none. Literal segments have
-// precedence over parameters.
+// match returns the path of the description that fits a request's path; "" = none. A literal segment of a path has
+// precedence over a parameter.
 func (d *Description) match(escaped string) (best string) {
 	all := names(d.at("paths"))
 	for _, template := range all {

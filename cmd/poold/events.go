@@ -20,7 +20,7 @@ import (
 // bySignal is the actor of a reload on SIGHUP.
 const bySignal = "SIGHUP"
 
-// watchEvery is the pause between two looks at the budgets.
+// watchEvery is the interval at which the daemon checks the budgets for events.
 const watchEvery = 15 * time.Second
 
 // openEvents opens the list of events. It must be called before the parts that add events.
@@ -51,13 +51,14 @@ func (d *daemon) openEvents() {
 	}
 }
 
-// noteChange adds an event about a change that several replicas notice. False: this replica noted it before.
+// noteChange adds an event about a change that several replicas notice. It returns false if this replica has noted the
+// change before.
 func (d *daemon) noteChange(topic string, e events.Event) bool {
 	e.Actor, e.Topic = events.ReplicaActor(d.replica.ID), topic+" "+e.Subject
 	return d.events.Note(e)
 }
 
-// noteProvider adds an event: a provider went down or up.
+// noteProvider adds the event that a provider went down or up.
 func (d *daemon) noteProvider(name string, down bool, state provider.State, none bool) {
 	e := events.Event{Kind: events.ProviderUp, Subject: name, Text: "Provider " + name + " works again.", State: "up"}
 	if !down && !state.Since.IsZero() {
@@ -70,8 +71,8 @@ func (d *daemon) noteProvider(name string, down bool, state provider.State, none
 	d.noteChange("provider", e)
 }
 
-// noteUsedUp adds an event: a budget refused an order or a take. It is added once, until the budget has room again or
-// another limit.
+// noteUsedUp adds the event that a budget refused an order or a take. It adds the event only once until the budget has
+// room again or another limit.
 func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	limit, window := limitOf(spent)
 	e := events.Event{Kind: events.BudgetUsedUp, Subject: scope, State: "used up: " + limit, Lasts: events.Kept}
@@ -90,8 +91,8 @@ func (d *daemon) noteUsedUp(scope, target, spent string, opens time.Time) {
 	}
 }
 
-// noteBudgets adds an event for each budget of which 80 to 100 % are used, and one when it has room again: less than
-// 75 % are used, or the file limits it no longer: it was in the uses before.
+// noteBudgets adds an event for each budget of which 80 to 100 % are used. It adds another event when such a budget has
+// room again: less than 75 % are used, or the file no longer has the budget. The argument before has the earlier uses.
 func (d *daemon) noteBudgets(doc *status.Document, before []status.BudgetUse) (uses []status.BudgetUse) {
 	uses = doc.BudgetUses()
 	for _, was := range before {
@@ -126,14 +127,16 @@ func (d *daemon) noteBudget(u status.BudgetUse, use string, kind events.Kind, is
 	d.noteChange("budget "+window, e)
 }
 
-// limitOf returns the limit and the window in the use of a budget, as in "2 of 5 solves in the last 24 hours".
+// limitOf splits a text about the use of a budget, such as "2 of 5 solves in the last 24 hours", and returns the limit
+// and the window.
 func limitOf(use string) (limit, window string) {
 	_, rest, _ := strings.Cut(use, " of ")
 	limit, window, _ = strings.Cut(rest, " ")
 	return limit, window
 }
 
-// watch reads the status now and then: for events about budgets, and to have recent figures when Redis goes away.
+// watch reads the status every watchEvery. It adds events about budgets, and keeps the last figures recent in case
+// Redis goes away.
 func (d *daemon) watch(ctx context.Context) error {
 	var uses []status.BudgetUse
 	for backoff.Sleep(ctx, watchEvery) == nil {
@@ -145,7 +148,7 @@ func (d *daemon) watch(ctx context.Context) error {
 	return nil
 }
 
-// noteBalance adds an event: the balance at a provider is low, and was not before.
+// noteBalance adds an event when the balance at a provider becomes low.
 func (d *daemon) noteBalance(provider string, balance float64) {
 	amount := d.file.Current().Currency.With(fmt.Sprintf("%.6g", balance))
 	e := events.Event{Kind: events.BalanceOK, Subject: provider, Text: "The balance at provider " + provider + " is " +
@@ -157,7 +160,7 @@ func (d *daemon) noteBalance(provider string, balance float64) {
 	d.noteChange("balance", e)
 }
 
-// noteRefused adds an event: a service rejects the parameters of a target, or takes its orders again.
+// noteRefused adds the event that a service rejects the parameters of a target, or accepts the target's orders again.
 func (d *daemon) noteRefused(target, reason string, is bool) {
 	text := "The service refuses target " + target + ": " + reason +
 		": nothing is bought for it; check its sitekey and pageurl on the site, " +
@@ -171,8 +174,8 @@ func (d *daemon) noteRefused(target, reason string, is bool) {
 	d.noteChange("refused", e)
 }
 
-// noteFailing adds one event when orders of some targets fail, and one when none fails any more: a service that solves
-// nothing starves all targets at once.
+// noteFailing adds one event when orders of some targets begin to fail, and one when no target fails any more. There is
+// no event for each target, because a service that solves nothing affects all targets at once.
 func (d *daemon) noteFailing(doc *status.Document) {
 	e := events.Event{Kind: events.TargetOK, State: "ok", Lasts: events.Kept, Text: "No target's orders fail any more."}
 	if doc.Failing != "" {
@@ -181,14 +184,14 @@ func (d *daemon) noteFailing(doc *status.Document) {
 	d.noteChange("failing", e)
 }
 
-// noteReplica adds an event about a replica. The events ReplicaStopped and ReplicaGone have the same
-// topic and the same state. So after one of them, the other is not added.
+// noteReplica adds an event about a replica. The events ReplicaStopped and ReplicaGone have the same topic and the same
+// state. So after one of the two events, the other is not added.
 func (d *daemon) noteReplica(kind events.Kind, r replicas.Replica, state, did string) {
 	d.noteChange("replica", events.Event{Kind: kind, Subject: r.ID, Text: "Replica " + r.String() + " " + did + ".",
 		State: state})
 }
 
-// noteGone adds an event: another replica sends no beats, although it did not stop in order.
+// noteGone adds the event that another replica sends no beats although it did not stop in an orderly way.
 func (d *daemon) noteGone(ctx context.Context, r replicas.Replica) {
 	list, _ := d.events.Recent(ctx) // without an answer it counts as gone
 	stopped := func(e events.Event) bool { return e.Kind == events.ReplicaStopped && e.Subject == r.ID }
@@ -206,7 +209,7 @@ func (d *daemon) noteGone(ctx context.Context, r replicas.Replica) {
 	d.noteReplica(events.ReplicaGone, r, "gone", status.GoneText[1:])
 }
 
-// noteStart adds an event: this replica started, perhaps after another one was gone.
+// noteStart adds the event that this replica has started. If another replica was gone before, the event says so.
 func (d *daemon) noteStart(ctx context.Context) {
 	kind, did := events.ReplicaStarted, "started with version "+version
 	list, _ := d.events.Recent(ctx) // without an answer none was gone

@@ -88,8 +88,8 @@ func (d *daemon) supportParts() []part {
 	return append(parts, d.stores.runs...)
 }
 
-// disconnect closes the connections to the providers, the stores and Redis, and ends the embedded
-// Redis. Parts are nil if the start failed before they were opened.
+// disconnect closes the connections to the providers, the stores and Redis, and ends the embedded Redis. Parts that a
+// failed start had not opened yet are nil.
 func (d *daemon) disconnect() (err error) {
 	if d.providers != nil {
 		d.providers.close()

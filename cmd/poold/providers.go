@@ -21,8 +21,8 @@ type providers struct {
 	simulated *simulated.Service // the built-in provider, which no reload replaces
 }
 
-// newProviders returns providers without clients, which entries makes. The built-in provider solves quickly, so that a
-// first trial of poold does not take long.
+// newProviders returns providers without clients; the method listings creates the clients. The built-in provider solves
+// quickly, so that a first trial of poold does not take long.
 func newProviders(observe func(provider string) func(action, outcome string)) *providers {
 	return &providers{observe: observe, simulated: simulated.New(simulated.Options{
 		Median: 5 * time.Second, Sigma: 0.45, FailShare: 0.05, Balance: 600, Keep: 5 * time.Minute,

@@ -28,9 +28,9 @@ func (d *daemon) apply(_ context.Context, set *targets.Set) {
 	d.notifier.Apply(set.Notify)
 }
 
-// openLetters opens the folder of the dead letters and finds the letters of earlier runs. If no provider has a
-// callback URL and the folder does not exist, openLetters does nothing. A folder that is not writable is only logged,
-// because nothing needs it but callbacks while Redis is away.
+// openLetters opens the folder of the dead letters and finds the letters of earlier runs. If no provider has a callback
+// URL and the folder does not exist, openLetters does nothing. If the folder is not writable, openLetters only logs
+// this, because only callbacks that arrive while Redis is away need the folder.
 func (d *daemon) openLetters(set *targets.Set) {
 	called := slices.ContainsFunc(set.Providers, func(p targets.Provider) bool { return p.CallbackURL != "" })
 	if _, err := os.Stat(set.DeadLetters); err != nil && !called {

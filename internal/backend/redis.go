@@ -7,7 +7,8 @@ import (
 	"poold/internal/targets"
 )
 
-// RedisOptions converts the section redis. The address is its URL, or the embedded server's.
+// RedisOptions converts the section redis. The argument address is the URL of the section, or the address of the
+// embedded server.
 func RedisOptions(r targets.Redis, address string, log *slog.Logger) redisdb.Options {
 	return redisdb.Options{
 		Addresses: address, SentinelMaster: r.SentinelMaster, SentinelUser: r.SentinelUser,

@@ -25,7 +25,8 @@ type Store struct {
 	Close func()
 }
 
-// Stores opens the stores outside Redis. The caller closes them, also those that it gets with an error.
+// Stores opens the stores outside Redis. The caller must close all returned stores, even if Stores also returns an
+// error.
 func Stores(ctx context.Context, set *targets.Set, log *slog.Logger) (all []Store, err error) {
 	if set.Dedup.Backend == targets.DedupPostgres {
 		all, err = addDatabase(all, "dedup.url", set.Dedup.URL, log) //nolint:contextcheck // it does not connect

@@ -116,8 +116,9 @@ const (
 )
 
 // ID names an identity in Redis keys and in the HTTP API, as in
-// turnstile:0x4AAAAAAA:staging.example.com:18a46d277b5abf6e0775328d2a98f395: the type, the site key and the page's host
-// for people who read keys, and the hash of all fields. It has only letters, digits and .:_-
+// turnstile:0x4AAAAAAA:staging.example.com:18a46d277b5abf6e0775328d2a98f395. The hash at the end covers all fields. The
+// type, the site key and the page's host before it are for people who read keys. An ID has only letters, digits and
+// .:_-
 type ID string
 
 // Hash returns the last part of the ID, which is unique to the identity: 32 lower-case hex digits.
@@ -154,7 +155,7 @@ const mostReadable = 48
 
 var strange = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
-// canonical returns an address so that those that the URL standard takes for equal are equal.
+// canonical returns a normal form of an address: addresses that the URL standard takes for equal get the same text.
 func canonical(page string) string {
 	u, err := url.Parse(page)
 	if err != nil || u.Host == "" {

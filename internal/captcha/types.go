@@ -23,7 +23,8 @@ type Kind struct {
 	EnterpriseTask bool   // the enterprise variant has a separate name in createTask, with the ending Enterprise
 	// Report is in the paths of reports about this type in createTask's protocol, as in reportIncorrectHcaptcha.
 	Report string
-	// Solution is the member of createTask's solution; "" = the solution consists of named values.
+	// Solution is the name of the member with the token in createTask's solution; "" = the solution consists of named
+	// values.
 	Solution string
 	Values   []string // the names of these values, in the order of the services
 	Extra    string   // a member of the solution that a site may want with the token: see Extra
@@ -33,9 +34,9 @@ type Kind struct {
 // other name has. A client sends the name of its service, or else the first one without a service.
 type Name struct{ Name, Version, Service string }
 
-// Field is a key of an identity that belongs to a type, with its names in each protocol. If it has several names,
-// clients send the first one, or the names marked for the service, as in gt@captchaai; services read all. A field
-// without a key has no effect on this type.
+// Field is a key of an identity that belongs to a type, with its names in each protocol. If the field has several names
+// in a protocol, a client sends the first one, or those marked for its service, as in gt@captchaai. The server side
+// accepts all names. A field without a key has no effect on this type.
 type Field struct {
 	Key        string // in pools.yaml and POST /solve
 	Must       bool   // a solve needs it
@@ -214,7 +215,7 @@ func (i *Identity) Ptr(key string) any {
 	panic("captcha: no key " + key)
 }
 
-// Sent returns the names to send to a service, of a list of names as in Field.
+// Sent returns the names that a client sends to a service. The argument names is a list as in Field.
 func Sent(names, service string) (sent []string) {
 	for name := range strings.FieldsSeq(names) {
 		if name, at, marked := strings.Cut(name, "@"); marked && at == service {
@@ -227,7 +228,7 @@ func Sent(names, service string) (sent []string) {
 	return sent
 }
 
-// Read returns all names of a list of names as in Field.
+// Read returns all names in a list as in Field, without the marks of services.
 func Read(names string) (all []string) {
 	for name := range strings.FieldsSeq(names) {
 		name, _, _ = strings.Cut(name, "@")

@@ -39,7 +39,7 @@ func Command(c *cli.Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		// their libraries know rules that the file does not
+		// the stores' client libraries check rules that package targets does not check
 		stores, err := backend.Stores(ctx, set, slog.New(slog.DiscardHandler))
 		for _, s := range stores {
 			defer s.Close()

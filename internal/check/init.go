@@ -25,7 +25,7 @@ import (
 //go:embed init.yaml
 var firstFile string
 
-// answers has the values of a first file.
+// answers has the answers of the operator, from which the command writes a configuration file.
 type answers struct {
 	Service, URL, Variable, Page, Sitekey, Type, Owner string
 
@@ -78,14 +78,14 @@ func Init(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// question is one answer, which a flag or a line of the input gives.
+// question is a question to the operator. A flag or a line of the input gives the answer.
 type question struct {
 	flag, help string
 	into       *string
 }
 
-// ask asks until it has an answer. If the input ends first, ask returns what is wrong. An answer is not repeated,
-// because it may be a key.
+// ask repeats a question until the answer is valid. If the input ends first, ask returns what is wrong. No message
+// quotes an answer, because the answer may be a key.
 func (a *answers) ask(c *cli.Console, lines *bufio.Scanner, q question) (fault string) {
 	usual, help := a.usual(q.flag), strings.ReplaceAll(q.help, "`", "")
 	for {
@@ -148,7 +148,8 @@ var (
 	notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// usual returns the answer of an empty line to the question of a flag; "" = none. A site key shows its type.
+// usual returns the default answer to the question of a flag; "" = the question has no default. For instance, the
+// default type follows from the site key.
 func (a *answers) usual(flag string) string {
 	switch {
 	case flag == "key-variable":
@@ -162,7 +163,7 @@ func (a *answers) usual(flag string) string {
 	return string(captcha.Types()[max(0, slices.IndexFunc(captcha.Types(), fits))])
 }
 
-// write checks the file, writes it, and tries the account if its key is known.
+// write checks the new file and writes it. If the key of the account is known, it also tries the account.
 func (a *answers) write(ctx context.Context, c *cli.Console, config string) error {
 	a.Name = "first"
 	if u, err := url.Parse(a.Page); err == nil && u.Host != "" {

@@ -54,7 +54,7 @@ func ClientFlags(command *cobra.Command, c *Console) func() (*Client, error) {
 	}
 }
 
-// readSecret returns the content of a file, or the fallback if the file has no name.
+// readSecret returns the content of a file. If the argument file is "", it returns the fallback.
 func readSecret(file, fallback string) (string, error) {
 	if file == "" {
 		return fallback, nil
@@ -100,7 +100,7 @@ func (d *Client) ask(ctx context.Context, method, path string, header http.Heade
 	if d.key != "" {
 		request.Header.Set("Authorization", "Bearer "+d.key.Reveal())
 	}
-	// the key goes nowhere else
+	// redirects are not followed, so that the key is sent only to this daemon
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)
 	if err != nil {

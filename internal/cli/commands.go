@@ -147,8 +147,8 @@ func historyCommands() []request {
 	return list
 }
 
-// These are the columns of lists of orders and hand-outs, and of sums. `poold history order` shows the
-// other fields of an order.
+// These are the columns of the tables that list orders, hand-outs or sums. `poold history order` shows the other fields
+// of an order.
 var (
 	rowColumns = []string{
 		"id", "at", "key", "action", "target", "type", "order", "source", "image", "provider", "task", "outcome", "code",

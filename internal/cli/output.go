@@ -78,7 +78,7 @@ func decimal(x, decimals float64) string {
 	return fmt.Sprintf("%.*f", int(decimals), x)
 }
 
-// align writes rows of cells, which tabs separate, in columns.
+// align aligns lines, whose cells are separated by tabs, in columns.
 func align(lines []string) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -87,8 +87,8 @@ func align(lines []string) string {
 	return text.String()
 }
 
-// table has a row for each object in the list. It has a given column only if an object has a value for it, other than
-// false. "HEADING=NAME" gives a field another heading than its name.
+// table returns a table with a row for each object in the list. Columns for which no object has a value other than
+// false are left out. "HEADING=NAME" gives a field another heading than its name.
 func table(list []any, columns ...string) string {
 	lines := make([]string, 1+len(list))
 	for _, column := range columns {
@@ -111,7 +111,7 @@ func table(list []any, columns ...string) string {
 	return align(lines)
 }
 
-// member returns a member of a JSON object; nil = it has none.
+// member returns a member of a JSON object; nil = the object has no such member.
 func member(of any, name string) any {
 	object, _ := of.(map[string]any)
 	return object[name]
@@ -133,14 +133,14 @@ func text(value any) string {
 
 func cell(value any) string { return cmp.Or(text(value), "-") }
 
-// decode decodes a JSON value, with the numbers as they are written.
+// decode decodes a JSON value. Numbers keep their text.
 func decode[T any](body []byte) (value T, err error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	return value, d.Decode(&value)
 }
 
-// listed formats the list in a field of an object as a table.
+// listed returns a format that shows the list in a field of an object as a table.
 func listed(field string, columns ...string) format {
 	return func(_ string, of map[string]any) string {
 		list, _ := of[field].([]any)
@@ -159,7 +159,8 @@ func listed(field string, columns ...string) format {
 	}
 }
 
-// summed formats the given fields of an object in one line, which begins with a subject.
+// summed returns a format that shows the given fields of an object in one line. The line begins with the words in done
+// and the subject.
 func summed(done string, names ...string) format {
 	return func(subject string, of map[string]any) string {
 		line := Printable(done)
@@ -175,7 +176,7 @@ func summed(done string, names ...string) format {
 	}
 }
 
-// all formats all fields of an object.
+// all is a format that shows all fields of an object.
 func all(_ string, of map[string]any) string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {

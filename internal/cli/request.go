@@ -35,13 +35,14 @@ type request struct {
 // if the daemon sent none.
 type format func(subject string, of map[string]any) string
 
-// field is a flag whose value becomes a part of the request, under the same name with underscores.
+// field is a flag of a command. Its value becomes a part of the request, whose name is the flag's name with
+// underscores.
 type field struct {
 	name, help       string
 	required, isBool bool
 }
 
-// call is one use of a command.
+// call is the request that one use of a command sends.
 type call struct {
 	words  []string
 	given  url.Values // values of the flags that were given
@@ -141,8 +142,8 @@ func (r request) send(ctx context.Context, daemon *Client, words []string, given
 	return daemon.ask(ctx, r.method, of.path, of.header, of.body)
 }
 
-// printCSV prints the answer, and first the flag for the next page on stderr, because CSV has no place
-// for it. A script must not take a page for the last one.
+// printCSV prints the answer. Before that, it prints the flag for the next page on stderr, because CSV has no place for
+// the flag, and a script must notice that more pages follow.
 func printCSV(c *Console, got answer) error {
 	link, _, _ := strings.Cut(strings.TrimPrefix(got.header.Get("Link"), "<?"), ">")
 	if query, err := url.ParseQuery(link); err == nil && query.Has("cursor") { // else the Link comes from a proxy
@@ -153,7 +154,7 @@ func printCSV(c *Console, got answer) error {
 	return c.Print(string(got.body))
 }
 
-// addFields adds flags to a command. When the command line is parsed, their values are stored in given.
+// addFields adds flags to a command. When the command line is parsed, the values of the flags are stored in given.
 func addFields(command *cobra.Command, fields []field, given url.Values) {
 	for _, f := range fields {
 		set := func(value string) error {

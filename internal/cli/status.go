@@ -128,7 +128,7 @@ func statusText(d *status.Document) string {
 	return text.String()
 }
 
-// stateText has a line for each part of the daemon.
+// stateText returns a line about the state of each part of the daemon.
 func stateText(d *status.Document) string {
 	lines, not := []string(nil), map[bool]string{false: "not "}
 	say := func(name, text, reason string) {
@@ -163,7 +163,8 @@ func objects(list any) (objects []any) {
 	return objects
 }
 
-// targetTable has a row for each target, and a line for each target with a reason, a mark or a limit.
+// targetTable returns a table with a row for each target, followed by a line for each target with a reason, a mark or a
+// limit.
 func targetTable(d *status.Document) string {
 	if len(d.Targets) == 0 {
 		return "no target matches\n"
@@ -195,7 +196,8 @@ func targetRow(d *status.Document, t *status.Target) map[string]any {
 	return row
 }
 
-// targetText formats a target as an operator reads it: the state with its cause, then a line for each subject.
+// targetText formats a target for an operator: first its state and the cause, then one line for each subject, such as
+// stock or spend.
 func targetText(d *status.Document, t *status.Target) string {
 	row, lines := targetRow(d, t), []string(nil)
 	for _, names := range [][]string{
@@ -232,7 +234,7 @@ func stateLine(t *status.Target) string {
 	return strings.NewReplacer(": budget: ", ": ", ": ok: nothing ", ": ok, but nothing ").Replace(line)
 }
 
-// priced returns an amount of money, or that it is unknown.
+// priced returns an amount of money, or a word for an unknown amount.
 func priced(amount status.Money) any {
 	if amount < 0 {
 		return "no price, set price_per_1000"

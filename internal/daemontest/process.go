@@ -22,7 +22,7 @@ var described openapitest.Watch
 // Checking returns a transport that works like next and checks the responses of all poolds.
 func Checking(next http.RoundTripper) http.RoundTripper { return described.Transport(next) }
 
-// Options says how Start runs poold.
+// Options are the options of Start.
 type Options struct {
 	Binary string       // the program; "" = the poold that Binary builds
 	Config string       // the text of pools.yaml; Start writes it to a temporary folder

@@ -1,8 +1,8 @@
 // Package listener opens the port of the daemon. It limits the number of open connections, counts the bytes that leave
 // through them, and serves TLS with a certificate that can be replaced.
 //
-// Half of the connections are for callers with a right key: if others hold the other half, the oldest one of these is
-// closed for a new one.
+// Half of the connections are reserved for callers with a right key. If connections without a right key fill the other
+// half, a new one replaces the oldest of them.
 package listener
 
 import (
@@ -62,7 +62,7 @@ func Listen(ctx context.Context, address string, limit int, log *slog.Logger) (*
 	return p, nil
 }
 
-// Counts returns the number of open connections now, and of refused ones so far.
+// Counts returns how many connections are open now, and how many were refused so far.
 func (p *Port) Counts() Counts { return Counts{int(p.open.Load()), int(p.refused.Load())} }
 
 // SetLimit replaces the limit. Open connections stay open.
@@ -80,8 +80,8 @@ func (p *Port) TLS() net.Listener {
 	})
 }
 
-// Accept returns the next connection within the limit, which is a *Conn. It closes connections beyond it, and the
-// oldest one without a right key if more than half of the limit have none.
+// Accept returns the next connection within the limit, which is a *Conn. It closes connections beyond the limit. If
+// more than half of the allowed connections have shown no right key, it closes the oldest of these.
 func (p *Port) Accept() (net.Conn, error) {
 	for {
 		conn, err := p.Listener.Accept()
@@ -108,8 +108,8 @@ func (p *Port) Accept() (net.Conn, error) {
 	}
 }
 
-// meet adds a connection whose caller has shown no key. If there are too many, it returns the oldest one, which must be
-// closed, else nil.
+// meet adds a connection whose caller has shown no right key yet. If there are too many such connections, meet returns
+// the oldest, which the caller must close; else it returns nil.
 func (p *Port) meet(c *Conn) (oldest *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,8 +144,8 @@ func (c *Conn) leave() {
 	c.port.strangers.Remove(c.place) // a no-op the second time
 }
 
-// SetReadDeadline sets the deadline of reads. Until a request had a right key, it is at most 10 s ahead
-// (strangerIdle).
+// SetReadDeadline sets the deadline of reads. Until a request on the connection had a right key, the deadline is at
+// most strangerIdle ahead.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if latest := time.Now().Add(strangerIdle); !c.known.Load() && t.After(latest) {
 		t = latest

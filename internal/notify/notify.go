@@ -1,6 +1,6 @@
 // Package notify posts events to the webhook of the section notify. The replicas of an installation take turns: one at
-// a time reads the list of package events and posts new events. But each replica posts by itself that Redis is down for
-// it, and then that Redis is up.
+// a time reads the list of package events and posts new events. But when Redis is down for a replica, this replica
+// itself posts that, and later posts that Redis is up again.
 //
 // # Keys
 //
@@ -9,7 +9,8 @@
 //
 // # Invariants
 //
-//   - One replica posts at a time. An event is posted again only if its sender ends before it has stored its id.
+//   - One replica posts at a time. An event is posted twice only if the sending replica dies before it has stored the
+//     id of the event.
 //   - An event is posted until the webhook accepts or refuses it, or the event is an hour old.
 //   - No log has more of the URL than its host.
 package notify
@@ -40,11 +41,12 @@ import (
 const (
 	// postLimit limits a request.
 	postLimit = 10 * time.Second
-	// leaseLife exceeds the time between two claims, which is at most about the time of a request (postLimit).
+	// leaseLife is how long a replica may post without renewing its lease. It exceeds the time between two renewals, which
+	// is little more than postLimit.
 	leaseLife = 15 * time.Second
-	// every is the time between two looks at the list.
+	// every is the interval at which a replica looks for new events in the list.
 	every = 2 * time.Second
-	// oldest is the age from which on an event is skipped.
+	// oldest is the maximum age of an event that is posted; older events are skipped.
 	oldest = time.Hour
 	// downAfter is how long Redis is away before its outage is posted.
 	downAfter = 10 * time.Second
@@ -53,11 +55,11 @@ const (
 // retries are the pauses between two attempts to post.
 var retries = backoff.Doubling{First: time.Second, Most: time.Minute}
 
-// transport makes the requests. Unlike a Client it follows no redirect, and its errors do not have the URL.
+// transport makes the requests. Unlike an http.Client, it follows no redirect, and its errors do not contain the URL.
 var transport = &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 
-// claim takes or extends the lease, and moves the cursor. Without a cursor it begins 10 s ago, so that the event
-// RedisLost is posted.
+// claim takes or extends the lease, and moves the cursor, which is the id of the last posted event. If there is no
+// cursor, the script sets it to 10 s ago, so that the event RedisLost is posted.
 //
 //	KEYS   the lease, the cursor
 //	ARGV   the replica; the life of the lease in ms; the id of the last event, or 0
@@ -82,7 +84,7 @@ type Notifier struct {
 	section atomic.Pointer[targets.Notify] // nil = Apply was not called yet
 	trouble atomic.Pointer[string]         // nil = none; see Trouble
 
-	// For Run alone.
+	// Only Run uses these fields.
 	used     *targets.Notify
 	failures int       // attempts since the last success
 	next     time.Time // of the next attempt
@@ -92,7 +94,8 @@ type Notifier struct {
 // Apply replaces the section of the file.
 func (n *Notifier) Apply(s targets.Notify) { n.section.Store(&s) }
 
-// Trouble says since when and why this replica's posts fail; "" = they do not. It is a sentence without a full stop.
+// Trouble returns a sentence, without a full stop, that says since when and why this replica's posts fail; "" = they do
+// not fail.
 func (n *Notifier) Trouble() string { return *cmp.Or(n.trouble.Load(), new("")) }
 
 // Run posts until ctx ends.
@@ -142,7 +145,7 @@ func (n *Notifier) turn(ctx context.Context) {
 	}
 }
 
-// postOwn posts an event that is not in the list, about this replica.
+// postOwn posts an event about this replica that the list of events does not contain.
 func (n *Notifier) postOwn(ctx context.Context, kind events.Kind, at time.Time, text string) bool {
 	return n.post(ctx, events.Event{
 		ID: strconv.FormatInt(at.UnixMicro(), 10), At: at.UTC().Truncate(time.Millisecond), Kind: kind,
@@ -150,15 +153,15 @@ func (n *Notifier) postOwn(ctx context.Context, kind events.Kind, at time.Time, 
 	})
 }
 
-// claim returns the cursor; "" = another replica may post, or Redis does not answer.
+// claim takes the lease and returns the cursor; "" = another replica has the lease, or Redis does not answer.
 func (n *Notifier) claim(ctx context.Context, last string) string {
 	keys := []string{"{" + n.DB.Prefix + "}:notify", "{" + n.DB.Prefix + "}:notified"}
 	cursor, _ := claim.Run(ctx, n.DB.Slow, keys, n.Replica, leaseLife.Milliseconds(), last).Text()
 	return cursor
 }
 
-// post posts an event, if it is of a wanted kind and it is not too early for another attempt. It reports whether the
-// event needs no further one.
+// post posts an event of a wanted kind, unless it is too early for another attempt. It returns true if the event needs
+// no further attempt.
 func (n *Notifier) post(ctx context.Context, e events.Event) bool {
 	if !slices.Contains(n.used.Kinds, string(e.Kind)) || time.Now().Before(n.next) {
 		return !slices.Contains(n.used.Kinds, string(e.Kind))
@@ -185,7 +188,7 @@ func (n *Notifier) post(ctx context.Context, e events.Event) bool {
 	return ctx.Err() == nil
 }
 
-// send makes one request. The status is 0 without an answer.
+// send makes one request to the webhook. The status is 0 if no answer came.
 func (n *Notifier) send(ctx context.Context, e events.Event) (status int, err error) {
 	if time.Since(e.At) > 15*time.Second {
 		e.Text += " (this was at " + e.At.UTC().Format(time.TimeOnly) + " UTC)"
@@ -193,7 +196,7 @@ func (n *Notifier) send(ctx context.Context, e events.Event) (status int, err er
 	body, _ := json.Marshal(e) // of texts and a time: no error is possible
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
-	// the URL is valid
+	// no error is possible, because package targets has checked the URL
 	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, n.used.URL.Reveal(), bytes.NewReader(body))
 	mac := hmac.New(sha256.New, []byte(n.used.Secret))
 	mac.Write(body)

@@ -30,8 +30,8 @@ var tables = []string{"captcha_cache", "captcha_days", "captcha_history"}
 // Migrate brings the schema to this program's version. If it returns an ErrDown, Run can still succeed later. If it
 // returns an ErrNewer, this program cannot use the database.
 //
-// A transaction holds the lock of all replicas, and goose applies the missing files on a second connection. The lock of
-// goose itself belongs to a session, and a pooler could release it on another connection.
+// A transaction holds an advisory lock against the other replicas, while goose applies the missing files on a second
+// connection. The lock of goose itself belongs to a session, and a pooler could release it on another connection.
 func (db *DB) Migrate(ctx context.Context) error {
 	version, missing, err := db.readSchema(ctx)
 	if err != nil || version == newest && missing == "" {

@@ -10,12 +10,12 @@ import (
 // probeEvery is the interval between two probes.
 const probeEvery = time.Second
 
-// reconnects are the pauses after a failure.
+// reconnects defines the pauses between probes after a failure.
 var reconnects = backoff.Doubling{First: 50 * time.Millisecond, Most: time.Second}
 
 // Run brings the schema up to date, probes the server each second, and calls the function clean at each interval, until
-// ctx ends. It logs once when something of this fails or fails in another way, and once when all works again. Run must
-// be called at most once.
+// ctx ends. It logs once when one of these steps fails or fails in another way, and once when all steps work again. Run
+// must be called at most once.
 func (db *DB) Run(ctx context.Context, interval time.Duration, clean func(context.Context) error) error {
 	logged, cleaned := "", time.Now() // logged is the last fault; "" = none
 	for failures := 0; ; {
@@ -53,8 +53,8 @@ func (db *DB) Run(ctx context.Context, interval time.Duration, clean func(contex
 	}
 }
 
-// probe checks that the server responds and takes changes: it reads whether a transaction is read-only, which needs
-// no right on a table. It is on a standby, and on a server whose transactions are read-only by default.
+// probe checks that the server responds and accepts changes. It reads whether transactions are read-only, which needs
+// no right on a table. They are on a standby, and on a server that is set to read-only transactions.
 func (db *DB) probe(ctx context.Context) error {
 	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
 		var refuses bool

@@ -15,8 +15,9 @@ import (
 // The modes, as in /status.json. For its built-in server cmd/poold shows "embedded" instead.
 const modeSingle, modeSentinel, modeCluster = "single", "sentinel", "cluster"
 
-// parseAddresses returns the options of the first address, whose user, password, database and TLS hold for all, and
-// the host:port or path of each. An error does not quote an address, because an address may contain a password.
+// parseAddresses returns the options of the first address, and the host:port or path of each address. The user,
+// password, database and TLS of the first address apply to all. An error does not quote an address, because an address
+// may contain a password.
 func parseAddresses(addresses string) (first *redis.Options, hosts []string, err error) {
 	for i, address := range strings.Split(addresses, ",") {
 		options, err := redis.ParseURL(strings.TrimSpace(address))
@@ -32,7 +33,7 @@ func parseAddresses(addresses string) (first *redis.Options, hosts []string, err
 	return first, hosts, nil
 }
 
-// client makes one client. docs/developing.md has the reasons of the options.
+// client makes one client of go-redis. docs/developing.md explains the options.
 func (db *DB) client(o Options, first *redis.Options, hosts []string) redis.UniversalClient {
 	options := &redis.UniversalOptions{
 		Addrs: hosts, DB: first.DB, PoolSize: first.PoolSize,
@@ -44,7 +45,8 @@ func (db *DB) client(o Options, first *redis.Options, hosts []string) redis.Univ
 		Protocol: 3,
 		// Redis 7.0 lacks the command CLIENT SETINFO, and no ACL file may name it.
 		DisableIdentity: true,
-		// Without maintenance notifications, which Redis 7 answers with an error at each connection.
+		// Maintenance notifications are off, because Redis 7 would answer the request for them with an error at each
+		// connection.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		ContextTimeoutEnabled:    true,
 		DialTimeout:              CallTimeout, ReadTimeout: CallTimeout, WriteTimeout: CallTimeout, PoolTimeout: CallTimeout,
@@ -57,13 +59,14 @@ func (db *DB) client(o Options, first *redis.Options, hosts []string) redis.Univ
 	case modeCluster:
 		cluster := options.Cluster()
 		cluster.MaxRetries = 0 // a client of a cluster follows redirects, MaxRedirects, instead
-		// With the default interval, a failover could go unnoticed for a minute: a failed dial loads no slots.
+		// With the default interval, the client could miss a failover for a minute, because a failed dial does not make it
+		// load the slots again.
 		cluster.ClusterStateReloadInterval = time.Second
 		return redis.NewClusterClient(cluster)
 	case modeSentinel:
-		// If the sentinel in use hangs, the client must ask the other ones within a dial. So each of its two questions
-		// to the hanging sentinel has a short time limit and no retry. These options are copied for the sentinels, and
-		// the master's connections get their usual options again below.
+		// If the sentinel in use hangs, a dial must leave enough time to ask the other sentinels. So each of the client's two
+		// questions to the hanging sentinel has a short time limit and no retry. These options are copied for the sentinels,
+		// and the master's connections get their usual options again below.
 		failover := options.Failover()
 		failover.MaxRetries, failover.ReadTimeout = -1, CallTimeout/4
 		client := redis.NewFailoverClient(failover)

@@ -49,8 +49,8 @@ type DB struct {
 	Slow   redis.UniversalClient // for all other calls
 	Mode   string                // single, sentinel or cluster
 	Prefix string                // first part of every key
-	// Lost is called with the name of the new data when Redis has lost its data, and Back at the end of each outage,
-	// with its length. They must be set before Run, and must not block; nil = none.
+	// Lost is called when Redis has lost its data, with the name of the new data. Back is called at the end of each
+	// outage, with the length of the outage. Both must be set before Run, and must not block; nil = no call.
 	Lost func(data string)
 	Back func(away time.Duration, reason string)
 

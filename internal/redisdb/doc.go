@@ -10,14 +10,13 @@
 //
 // # Three clients
 //
-// The client Hot is for takes, cancels and beats of package pool, and the client Slow for everything else, so that
-// orders, the history and the claims cannot delay hand-outs. The probes have a separate client: under
-// load, a probe might wait for a connection of the others, and Redis would count as down. A client connects
-// at its first call.
+// Package pool uses the client Hot for takes, cancels and beats. The client Slow is for everything else, so that
+// orders, the history and the claims cannot delay hand-outs. The probes have a separate client: under load, a probe
+// might wait for a connection of the others, and Redis would count as down. A client connects at its first call.
 //
 // # Keys
 //
-//	{PREFIX}:data   string  random name of the data, which is another one after a loss; written by the probe
+//	{PREFIX}:data   string  random name of the data, which changes after a loss; written by the probe
 //	{PREFIX}:lost   string  when a replica noticed the last loss, in ms; a day
 //
 // # Errors

@@ -14,10 +14,11 @@ import (
 // probeEvery is the interval between two probes. A change of Redis' health is noticed within probeEvery + CallTimeout.
 const probeEvery = 500 * time.Millisecond
 
-// writes fails where a script of package pool would fail: on a replica, without free memory, with too few
-// replicas, while Redis loads its data, and without the right to run scripts or to write the keys. PING
-// succeeds on most of these. It returns a random name of the data, which changes if Redis has lost it, and when a
-// replica noticed the last loss, in Unix ms, if it was within a day: a restarted replica did not know the former name.
+// writes is a script that fails whenever a script of package pool would fail: on a replica, without free memory, with
+// too few replicas, while Redis loads its data, and without the right to run scripts or to write the keys. In most of
+// these cases PING would succeed. The script returns a random name of the data, which changes if Redis has lost the
+// data. It also returns when a replica noticed the last loss, in Unix ms, if this was within a day, because a restarted
+// replica does not know the former name.
 var writes = NewScript(`
 redis.call('SET', KEYS[1], ARGV[1], 'NX')
 local lost = redis.call('GET', KEYS[2]) or '0'
@@ -60,8 +61,8 @@ func (db *DB) Health() Health {
 	return h
 }
 
-// Away returns the known fault of the stock; nil if no fault is known. A full memory does not count, because Redis
-// still runs scripts whose first write needs no memory. Away does not block.
+// Away returns an error if Redis is known to be unusable, and nil otherwise. A full memory does not count as a fault,
+// because Redis still runs scripts whose first write needs no memory. Away does not block.
 func (db *DB) Away() error {
 	if now := db.condition.Load(); !now.full() {
 		return now.fault

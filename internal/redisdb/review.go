@@ -17,8 +17,8 @@ import (
 // reviewEvery is the interval between two reviews of Redis' settings.
 const reviewEvery = time.Minute
 
-// review logs the dangerous settings that the previous review did not find, and all of them at the first one after the
-// start or an outage. Run calls it then and every minute.
+// review logs the dangerous settings that the previous review did not find. The first review after the start or an
+// outage logs all dangerous settings. Run calls it then and every minute.
 func (db *DB) review(ctx context.Context, first bool) {
 	found, _ := db.inspect(ctx)
 	for _, fault := range found {
@@ -95,7 +95,7 @@ func settingsOf(info string) map[string]string {
 	return settings
 }
 
-// Try checks whether poold can work with Redis, and describes the server. The error has the fault of Redis and all
+// Try checks whether poold can work with Redis, and describes the server. The error names the fault of Redis, or all
 // dangerous settings. Try writes only the keys of the probe. DB.Run repeats these checks periodically.
 func (db *DB) Try(ctx context.Context) (found string, err error) {
 	var faults, versions []string

@@ -9,7 +9,8 @@ import (
 	"poold/internal/targets"
 )
 
-// compareDepths are the fixed depths of a comparison, which stops earlier if more depth is not worth it (notWorth).
+// compareDepths are the fixed depths that a comparison tries. It stops earlier if a greater depth saves hardly any
+// misses (see notWorth).
 var compareDepths = []int{1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 120, 160, 200}
 
 // compareMissCosts are the values of miss_cost of a comparison, besides the target's own value.
@@ -28,7 +29,8 @@ type Money struct {
 	PerDay float64 `json:"spent_per_day"` // mean cost per day over the length of the demand
 }
 
-// newMoney returns the cost of a run at a price of 1000 solves, or nil if the price is 0, which is unknown.
+// newMoney returns the cost of a run, given the price of 1000 solves. A price of 0 means unknown, and the result is
+// nil.
 func newMoney(r policy.Result, price float64) *Money {
 	if price == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"poold/internal/history"
 )
 
-// fromHistory asks a daemon for the requests of a key in the last time, of the target or of all. The result has the
-// seconds of the requests after the first one, ascending, and the time of the first one.
+// fromHistory asks a daemon for the requests of a key during the last period, for one target or for all. It returns the
+// times of the requests in seconds after the first request, ascending, and the time of the first request.
 func fromHistory(ctx context.Context, daemon *cli.Client, key, target string,
 	last time.Duration) (arrivals []float64, first time.Time, err error) {
 	query := url.Values{"from": {time.Now().Add(-last).UTC().Format(time.RFC3339)},

@@ -11,7 +11,7 @@ import (
 // plotBars is the number of bars in a plot, each 4 pixels wide.
 const plotBars = 240
 
-// plot collects a run for a picture.
+// plot collects the figures of a run for a picture.
 type plot struct {
 	length float64 // of the run in seconds
 	bars   [plotBars]struct {

@@ -48,7 +48,7 @@ func (s *Set) checkBudgets(top *place) {
 	}
 }
 
-// checkPrices checks the prices for each of the targets that a budget in money covers.
+// checkPrices calls checkPrice for each target that a budget in money covers.
 func (s *Set) checkPrices(at *place, m Money, each bool, covers func(*Target) bool) {
 	if m == (Money{}) {
 		return
@@ -60,8 +60,8 @@ func (s *Set) checkPrices(at *place, m Money, each bool, covers func(*Target) bo
 	}
 }
 
-// checkPrice checks that some provider, or each of them, has a price for the type of a target that a budget in money
-// covers; nil = for any type.
+// checkPrice checks the prices for a budget in money that covers a target: some provider, or with each every provider,
+// must have a price for the target's type. Without a target, a price for any type is enough.
 func (s *Set) checkPrice(at *place, m Money, each bool, t *Target) {
 	if m == (Money{}) || at.bad || s.Simulated() {
 		return

@@ -83,7 +83,7 @@ func (at *place) child(key string) *place {
 // has reports whether the section contains the key, with a valid or an invalid value.
 func (at *place) has(key string) bool { return at.keys[key] != nil }
 
-// given reports whether the section or its defaults contain the key.
+// given reports whether the key is in the section, or in the defaults that the section inherits.
 func (at *place) given(key string) bool {
 	return at.has(key) || at.defaults != nil && at.defaults.has(key)
 }
@@ -282,7 +282,7 @@ func (at *place) list(dst reflect.Value) {
 	}
 }
 
-// scalar reads a single value and replaces its references. The text says which values are wanted.
+// scalar reads a single value and replaces its references. The argument want says in messages which values are allowed.
 func (at *place) scalar(want string) bool {
 	if !at.obey(fault{at.node.Kind != yaml.ScalarNode, "must be " + want}) {
 		return false

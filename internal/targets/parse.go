@@ -90,7 +90,7 @@ func (r *reader) readFile(data []byte) *Set {
 	return &kept
 }
 
-// readTargets decodes the targets over the defaults, and compares their identities.
+// readTargets decodes the targets, each over a copy of the defaults, and reports targets with equal identities.
 func (s *Set) readTargets(at, inherited *place, defaults Target) {
 	byID := map[captcha.ID]*place{}
 	at.mapping("staging-login: …", func(name string, item *place) {

@@ -93,9 +93,9 @@ func (p *Provider) checkAddresses(at *place) {
 		"poold appends /callback/…: give the base address only, unless a proxy in front removes the first /callback")
 }
 
-// addressFault returns the rule that a base address violates: userRule for an address with a user,
-// queryRule for one with a query or a fragment. An empty address violates none. The rule does not
-// quote the address.
+// addressFault returns the rule that a base address violates, or "". The rule is userRule for an address with a user,
+// and queryRule for an address with a query or a fragment. An empty address violates no rule. The rule does not quote
+// the address.
 func addressFault(address, userRule, queryRule string) string {
 	u, err := url.Parse(address)
 	switch {
@@ -128,7 +128,7 @@ func unencrypted(address string) bool {
 // currency; negative = unknown. Values are comparable.
 type Prices [len(captcha.Kinds)]float64
 
-// unknownPrices are the prices of a provider without the key.
+// unknownPrices are the prices of a provider without the key price_per_1000.
 var unknownPrices = Prices(slices.Repeat([]float64{-1}, len(captcha.Kinds)))
 
 const (
@@ -161,8 +161,9 @@ func (p *Prices) decode(at *place) {
 	}
 }
 
-// checkProviders chooses the usable providers: all with a key, or the only one if it is simulated. If there are none
-// and Redis is embedded, it adds a simulated one inside the daemon. Simulated tokens never mix with real ones.
+// checkProviders chooses the usable providers: all with a key, or the only one if it is simulated. If no provider is
+// usable and Redis is embedded, it adds a simulated provider inside the daemon. Simulated tokens never mix with real
+// ones.
 func (s *Set) checkProviders(at *place) {
 	var usable []Provider
 	var unset []string
@@ -212,7 +213,7 @@ func (s *Set) warnUnusual(top *place) {
 		if usual := builtInLife(kind); t.Lifetime > usual.Lifetime {
 			at.at("lifetime").warn("is unusually long: %s tokens expire after %s", kind, usual.Lifetime)
 		}
-		// cheapest accepts a price of 0; for best it counts as unknown.
+		// the policy cheapest accepts a price of 0; for the policy best a price of 0 counts as unknown
 		priceless := slices.IndexFunc(s.Providers, func(p Provider) bool {
 			price := p.Price.For(kind)
 			return t.ProvidersPolicy == ProvidersBest && price <= 0 || t.ProvidersPolicy == ProvidersCheapest && price < 0

@@ -81,8 +81,8 @@ func (refs References) lookup(body string) (name, text, problem string) {
 	)
 }
 
-// content reads a file of at most MaxFile bytes, without its final newline. An empty file is refused,
-// because it may still be in writing: the last good value stays. No problem quotes the content.
+// content reads a file of at most MaxFile bytes, without its final newline. An empty file is refused, because another
+// program may be writing it; the last valid configuration stays in use. No problem quotes the content.
 func (refs References) content(path string, oneLine bool) (text, problem string) {
 	content, err := refs.File(path)
 	content = bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))

@@ -67,8 +67,8 @@ func isPrintable(text string, minimum rune) bool {
 	return strings.IndexFunc(text, func(c rune) bool { return c < minimum || c > '~' }) < 0
 }
 
-// not returns the last part of a message about an invalid value. It quotes the value only if the
-// file contains it literally. Do not call it for values that can be secrets.
+// not returns the last part of a message about an invalid value. It quotes the value only if the file contains it
+// literally. It must not be called for values that can be secrets.
 func (at *place) not() string {
 	if len(at.names) > 0 {
 		return fmt.Sprintf("; the value of ${%s} is something else", at.names[0])
@@ -90,7 +90,7 @@ type fault struct {
 	rule string
 }
 
-// first returns the first rule that a value violates, or "".
+// first returns the rule of the first fault that holds, or "".
 func first(faults ...fault) string {
 	for _, f := range faults {
 		if f.bad {
@@ -100,7 +100,7 @@ func first(faults ...fault) string {
 	return ""
 }
 
-// obey reports the first rule that the value violates. It returns whether the value violates none.
+// obey reports the first rule that the value violates. It returns true if the value violates no rule.
 func (at *place) obey(faults ...fault) bool {
 	rule := first(faults...)
 	if rule != "" {
@@ -109,14 +109,15 @@ func (at *place) obey(faults ...fault) bool {
 	return rule == ""
 }
 
-// check reports the rule that the value of a key violates; "" = none.
+// check reports a rule as violated by the value of a key, unless the rule is "".
 func (at *place) check(key, rule string) {
 	if at.has(key) && at.ok(key) && rule != "" {
 		at.keys[key].fail("%s", rule)
 	}
 }
 
-// rule reports that a rule of several keys does not hold, unless the value of this key is invalid.
+// rule reports at a key that a rule between several keys does not hold. It reports nothing if the key's own value is
+// invalid.
 func (at *place) rule(holds bool, key, format string, args ...any) {
 	if !holds && at.ok(key) {
 		at.at(key).fail(format, args...)

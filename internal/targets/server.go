@@ -135,7 +135,7 @@ func (k *Key) hash(at *place) {
 		copy(k.SHA256[:], sum)
 		given.obey(
 			fault{err != nil || len(sum) != sha256.Size, "must be the SHA-256 of the key as 64 hex digits"},
-			// it would accept callers with an empty bearer token
+			// this hash would accept callers with an empty bearer token
 			fault{k.SHA256 == sha256.Sum256(nil), "is the hash of an empty key"},
 		)
 	case given.obey(
@@ -150,8 +150,7 @@ func (k *Key) hash(at *place) {
 	}
 }
 
-// checkKeys compares the server keys with each other and with the targets, and stores those that are
-// not empty.
+// checkKeys compares the server keys with each other and with the targets, and keeps only the keys that are not empty.
 func (s *Server) checkKeys(at *place, set *Set) {
 	entries, items, valid := s.Keys, at.at("keys").items, !at.at("keys").bad
 	s.Keys = nil

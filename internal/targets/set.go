@@ -55,8 +55,8 @@ type Set struct {
 	lifetimes map[captcha.Type]life // lifetimes and margins of the poolable types; read-only
 }
 
-// file has the keys of pools.yaml before the rules are applied. Its budget and targets precede those
-// of the Set.
+// file has the keys of pools.yaml before the rules are applied. Its fields for the budget and the targets hide the
+// Set's fields with the same keys.
 type file struct {
 	// The stocks to keep ready. The name appears in the URL, GET /pool/NAME/token. Required.
 	Targets yaml.Node `yaml:"targets"`

@@ -144,7 +144,7 @@ func splitPage(address string, pattern bool) (p page, rule string) {
 	)
 }
 
-// unsafeEscape reports whether an escape in a path is not one of a harmless character.
+// unsafeEscape reports whether an escape in a path may stand for a character with a special meaning.
 func unsafeEscape(escape string) bool {
 	code, err := strconv.ParseUint(escape[1:], 16, 8)
 	return err != nil || len(escape) < 3 || code < ' ' || code == 0x7f || strings.ContainsRune(`./\%`, rune(code))

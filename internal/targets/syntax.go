@@ -88,8 +88,8 @@ var tabIndentation = regexp.MustCompile(`^ *\t`)
 func explain(data []byte, message string) *Problem {
 	i := slices.IndexFunc(explanations, func(e explanation) bool { return strings.Contains(message, e.part) })
 	lines := bytes.SplitAfter(bytes.TrimRight(data, "\n"), []byte("\n"))
-	// The library names only the start of the surrounding block. The wrong line is the first one with which the error
-	// occurs.
+	// The library names only the start of the surrounding block. The search finds the shortest beginning of the file that
+	// has the error; its last line is the wrong one.
 	line := 1 + sort.Search(len(lines)-1, func(n int) bool {
 		_, err := documents(bytes.Join(lines[:n+1], nil))
 		return err != nil && err.Error() == message

@@ -88,7 +88,7 @@ func (t *Target) validate(at *place) {
 	}
 }
 
-// OddSitekey returns why a site key is probably wrong, or "". The keys of tests and examples are short.
+// OddSitekey returns why a site key is probably wrong, or "". It accepts the short site keys of tests and examples.
 func OddSitekey(t captcha.Type, key string) string {
 	google, cloudflare := strings.HasPrefix(key, "6L"), cloudflareKey.MatchString(key)
 	return first(
@@ -208,8 +208,8 @@ func checkType(at *place, t captcha.Type) {
 
 func isVisible(text string) bool { return text != "" && len(text) <= 256 && isPrintable(text, '!') }
 
-// checkIdentity checks the values of an identity, each by itself, and that a proxy has a type. An
-// empty proxy, for instance from an unset variable, removes the proxy of the defaults.
+// checkIdentity checks each value of an identity by itself, and that a proxy has a type. An empty proxy, for instance
+// from an unset variable, removes the proxy of the defaults.
 func checkIdentity(at *place, id *captcha.Identity) {
 	for _, key := range []string{"sitekey", "gt", "challenge", "captcha_id"} {
 		at.rule(!at.has(key) || isVisible(at.keys[key].value), key, "must be 1 to 256 characters without spaces%s",

@@ -1,6 +1,6 @@
 package testkit
 
-// NoError ends a test that cannot go on after an error.
+// NoError ends a test with a failure if err is not nil.
 func NoError(t interface {
 	Helper()
 	Fatal(args ...any)

@@ -3,9 +3,9 @@
 //
 //	go run ./scripts/provider --listen 127.0.0.1:8090
 //
-// A provider of pools.yaml with url: http://127.0.0.1:8090 and any key (with --key only that one)
-// then buys from it. With --options '{"LedgerHTTP": true}' GET /ledger returns how many tasks it
-// accepted and charged.
+// A provider of pools.yaml with url: http://127.0.0.1:8090 and any key then buys from this service. With --key, the
+// service accepts only that key. With --options '{"LedgerHTTP": true}' the service also answers GET /ledger, with the
+// number of tasks that it accepted and charged.
 package main
 
 import (

@@ -26,9 +26,9 @@ type Place struct {
 const BubbleAddress = "redis://bubble"
 
 // OnEvery runs a suite on every kind of server, because every script must behave alike on all kinds: on a single
-// server, on a cluster and, in bubbles, on the embedded server. Clients reach a master with sentinels, and the embedded
-// server over TCP, in other ways, so only the tests of connections run there. With the race detector the suite runs on
-// the single server alone: poold runs the same code on all kinds.
+// server, on a cluster and, in bubbles, on the embedded server. Only the tests in connections also run on a master with
+// sentinels and on the embedded server over TCP, because there only the way to the server differs. With the race
+// detector the suite runs on the single server alone: poold runs the same code on all kinds.
 func OnEvery(t *testing.T, suite map[string]func(*testing.T, Place), connections []string) {
 	every := slices.Collect(maps.Keys(suite))
 	run := func(kind string, names []string, start func(t *testing.T) Place) {

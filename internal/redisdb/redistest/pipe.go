@@ -34,7 +34,7 @@ func (c clientEnd) Write(text []byte) (n int, err error) {
 	return n, err
 }
 
-// A pipe whose other end is closed has no deadlines. A socket has.
+// A pipe returns an error from SetReadDeadline if its other end is closed; a socket does not.
 func (c clientEnd) SetReadDeadline(at time.Time) error  { _ = c.Conn.SetReadDeadline(at); return nil }
 func (c clientEnd) SetWriteDeadline(at time.Time) error { _ = c.Conn.SetWriteDeadline(at); return nil }
 

@@ -94,8 +94,9 @@ func differing(old, present any) (keys []string, before, now map[string][]any) {
 
 func isKey(f reflect.StructField) bool { return f.Tag.Get("yaml") != "" }
 
-// keysOf collects the keys below a section with their values. An item of a list with names is one key, and the key of a
-// provider is another; items with one name, such as the keys of one caller, are one together.
+// keysOf collects the keys below a section with their values. In a list whose items have names, each item counts as one
+// key, and items with the same name, such as the keys of one caller, count as one together. The service's key in a
+// provider counts as a separate key.
 func keysOf(path string, v reflect.Value, into map[string][]any) {
 	switch t := v.Type(); {
 	case t.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(t), isKey):

@@ -18,6 +18,7 @@
 // # Invariants
 //
 //   - A returned Set never changes; a reload creates a new Set.
-//   - Current returns a new Set only after the function Apply has returned, but the callers' keys of it at once.
+//   - Current returns a new Set only after the function Apply has returned. Only the callers' keys of the new Set are
+//     returned at once.
 //   - Settings that need a restart keep their values from the start; see targets.Set.KeepRestartOnly.
 package reload

@@ -42,7 +42,7 @@ type Query struct {
 	Limit    int       // 1 to MostLimit
 }
 
-// By is the field that a Query compares with its value.
+// By is the field of a row by which a Query selects rows.
 type By string
 
 // The fields of a Query.

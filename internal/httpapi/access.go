@@ -58,8 +58,8 @@ func (a *Access) Owner(secret string) (owner *Caller) {
 	return owner
 }
 
-// Caller is one key of the configuration file, or every caller on this machine if the file has no
-// keys. Several keys of the same name differ only in the SHA256.
+// Caller is the sender of a request, identified by a key of the configuration file. If the file has no keys, all
+// senders on this machine are one Caller. Several keys of the same name differ only in the SHA256.
 type Caller struct {
 	targets.Key               // the zero Key if the file has no keys
 	Limiter     *rate.Limiter // nil = no limit

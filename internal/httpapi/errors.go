@@ -33,8 +33,8 @@ const unknownLead = 15 * time.Second
 // up.
 const endlessRetry = 5 * time.Minute
 
-// plainProblems maps errors to problems. It has the errors whose problem needs no data beyond a fixed text. The first
-// matching row applies.
+// plainProblems maps errors to problems. It has only errors whose problem always has the same text. The first matching
+// row applies.
 var plainProblems = []struct {
 	err    error
 	code   Code
@@ -59,8 +59,8 @@ var plainProblems = []struct {
 func (s *Server) respondError(err error, inner echo.Context) {
 	c := inner.(*Context)
 	if c.Response().Committed || errors.Is(err, ErrHungUp) || c.Ctx().Err() != nil {
-		// A caller that has closed only its sending half of the connection would take any response for
-		// the real one.
+		// No response is sent: a caller that has closed only its sending half of the connection would read it as the answer
+		// to its request.
 		c.HungUp = true
 		return
 	}
@@ -140,7 +140,7 @@ func (s *Server) noteBudget(err *pool.FailedError) {
 	}
 }
 
-// emptyCodes are the problems of an empty stock, by the state of its target.
+// emptyCodes maps the state of a target to the code of the problem when its stock is empty.
 var emptyCodes = map[string]Code{
 	refill.Paused: CodePaused, refill.Refused: CodeSolveRefused, refill.Budget: CodeBudget,
 }

@@ -163,8 +163,7 @@ func checkRange(from, to time.Time) error {
 	return nil
 }
 
-// These are the values of the parameter `by` of GET /history/usage. They select how the figures are
-// summed.
+// These are the values of the parameter `by` of GET /history/usage. The parameter selects how the figures are summed.
 const (
 	byOwner    = "owner"
 	byTarget   = "target"

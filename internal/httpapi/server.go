@@ -102,7 +102,7 @@ type Deps struct {
 }
 
 // mostPictures limits the number of bodies with pictures that a replica holds at the same time. mostStrangers limits
-// the bodies that are being read and contain their caller's key.
+// the number of bodies that are read at the same time before their caller is known, because the body contains the key.
 const mostPictures, mostStrangers = 256, 64
 
 // Server answers HTTP requests. Its methods that take a *Context are the handlers of routes.

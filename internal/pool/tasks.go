@@ -46,7 +46,7 @@ const (
 	MostTasks = 1000
 )
 
-// Task is a compatible task. Its name is the name of its call.
+// Task is a compatible task. The task and its call have the same name.
 type Task struct {
 	Name   string
 	Caller string

@@ -128,8 +128,8 @@ func amountAnswer(raw json.RawMessage) (answer, error) {
 	return answer{number: n}, nil
 }
 
-// noNumber is the answer to threadsinfo if a proper reply has no number. It is no error, because an error would count
-// toward an outage of the service.
+// noNumber is the answer to threadsinfo if a proper reply has no number. noNumber is not an error, because an error
+// would count towards an outage of the service.
 var noNumber = answer{number: -1}
 
 // refused returns the answer to a call that the service refused. A repeated report counts as a success.

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// formerFor is how long the account of a removed provider, or a former key, is remembered. It exceeds the
+	// formerFor is how long the account of a removed provider, or a former key, is remembered. formerFor exceeds the
 	// longest life of an order.
 	formerFor = 26 * time.Hour
 	// When silentAfter expected callbacks in a row did not arrive, new tasks are polled from the start.
@@ -168,7 +168,7 @@ func (as *accounts) of(f *facts) (present, former *account) {
 	return cmp.Or(renamed, former), nil
 }
 
-// byName returns the provider with a name in the file, or nil.
+// byName returns the provider of the file that has the given name, or nil.
 func (as *accounts) byName(name string) *account {
 	for _, a := range as.list() {
 		if a.Name() == name {

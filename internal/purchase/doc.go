@@ -31,9 +31,9 @@
 //	                         └─────── Unanswered ─▶ unknown ── a callback, the deadline ──┘
 //
 // An order can also end from placed and submitting: the service or the account refused it, this replica stopped, or the
-// deadline passed. The table in order.go says what ends an order in which state, and how. An order that a crash, a
-// panic or a lost answer of Redis left behind is found by the next beats of its owner, or of the replica that has taken
-// it over, and is resumed by the same table.
+// deadline passed. The table in order.go says what ends an order in which state, and how. A crash, a panic or a lost
+// answer of Redis may leave an order behind. Its owner, or the replica that has taken the order over, finds it with one
+// of its next beats, and resumes it by the same table.
 //
 // # Rules
 //

@@ -12,7 +12,8 @@
 //
 // Package pool uses the client Hot for takes, cancels and beats. The client Slow is for everything else, so that
 // orders, the history and the claims cannot delay hand-outs. The probes have a separate client: under load, a probe
-// might wait for a connection of the others, and Redis would count as down. A client connects at its first call.
+// might have to wait for a free connection of the other clients, and Redis would count as down. A client connects at
+// its first call.
 //
 // # Keys
 //

@@ -45,7 +45,7 @@ type Status struct {
 	// Queued is when the target began to wait for a permit; zero = it does not wait for one.
 	Queued time.Time `json:"queued,omitzero"`
 
-	// The figures of an adaptive target; see policy.Decision.
+	// These figures are set only for an adaptive target; package policy explains them (policy.Decision).
 	Forecast float64 `json:"forecast,omitempty"`
 	Risk     float64 `json:"risk,omitempty"`
 	Limit    string  `json:"limit,omitempty"`

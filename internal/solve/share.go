@@ -133,7 +133,8 @@ func (s *Service) follow(ctx context.Context, sh *share, r Request) outcome {
 	}
 }
 
-// state returns the state of a share, and whether the caller should enter the claim now. A new caller always should.
+// state returns the state of a share, and whether the caller should enter the claim now. A new caller always enters the
+// claim.
 func (s *Service) state(sh *share, isNew bool) (changed <-chan struct{}, ended claims.Claim, asks bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

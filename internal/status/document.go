@@ -104,7 +104,7 @@ type History struct {
 	Sent    int64  `json:"sent"`    // rows that the store accepted: ended orders, hand-outs and reports
 	Dropped int64  `json:"dropped"` // rows that the store refused
 	Waiting int64  `json:"waiting"` // rows that wait in Redis, of all replicas
-	// Unrecorded is the number of rows for which Redis had no room, because too many waited, of all replicas.
+	// Unrecorded is the number of rows, over all replicas, for which Redis had no room because too many rows waited.
 	Unrecorded int64 `json:"unrecorded"`
 
 	since time.Time // begin of the outage; zero = unknown

@@ -33,7 +33,7 @@ var services = map[string]map[Protocol]string{
 	"capsolver":    {ProtocolCreateTask: "https://api.capsolver.com"},
 }
 
-// Services returns the words for a known service.
+// Services returns the names of the services that poold knows, sorted.
 func Services() []string { return slices.Sorted(maps.Keys(services)) }
 
 func (p *Provider) validate(at *place) {

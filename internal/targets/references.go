@@ -24,7 +24,7 @@ type References struct {
 	// large. Parse adds the path to its error. If File is nil, Parse refuses ${file:PATH}, and does not
 	// read the certificate of server.tls.
 	File func(path string) ([]byte, error)
-	// Listen is the address given by --listen or POOLD_LISTEN, which replaces the file's; "" = none.
+	// Listen is the address given by --listen or POOLD_LISTEN, which replaces the address in the file; "" = none.
 	Listen string
 }
 

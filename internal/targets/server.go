@@ -172,7 +172,7 @@ func (s *Server) checkKeys(at *place, set *Set) {
 		s.Keys = append(s.Keys, k)
 		set.checkPrices(item.at("budget"), k.Budget, true, func(t *Target) bool { return k.MayUse(t.Name) })
 		for j, glob := range k.Targets {
-			// A pattern without a target is usually a mistake, but a target may be added later.
+			// A pattern that matches no target is usually a mistake, but such a target may be added later.
 			if !slices.ContainsFunc(set.Targets, func(t Target) bool { return fits(glob, t.Name) }) {
 				item.at("targets").items[j].warn("no target matches this")
 			}

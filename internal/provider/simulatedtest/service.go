@@ -32,8 +32,8 @@ const (
 	TwoCaptcha Flavour = "2captcha"
 )
 
-// Options has the fields of simulated.Options and of the additions. Its JSON form configures
-// a Service in another process, without Fault.When.
+// Options has the fields of simulated.Options and of the additions. Tests pass Options as JSON to a Service in another
+// process; the field Fault.When cannot be passed.
 type Options struct {
 	Flavour   Flavour
 	Key       string

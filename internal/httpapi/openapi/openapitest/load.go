@@ -15,7 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// documentURL is the address by which the compiler of schemas knows the description.
+// documentURL is the address under which the description is registered with the compiler of schemas.
 const documentURL = "https://poold.example.com/openapi.json"
 
 // object is a JSON object of the description.

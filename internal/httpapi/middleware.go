@@ -57,9 +57,9 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		h.Set(echo.HeaderCacheControl, "no-store")
 		c.Response().Before(func() {
-			// While the daemon stops, the listener will close soon. A chunked request may also have a
-			// Content-Length, which a proxy may have used as the end of the body; so poold ignores what
-			// follows (RFC 9112, section 6.1).
+			// While the daemon stops, the listener will close soon. If a chunked request also has a Content-Length, a proxy may
+			// have taken that length for the end of the body. So poold closes the connection after a chunked request (RFC 9112,
+			// section 6.1).
 			if s.stopping.Load() || len(r.TransferEncoding) > 0 {
 				h.Set(echo.HeaderConnection, "close")
 			}

@@ -176,8 +176,8 @@ var end = newScript("end", `
 --      8 row ('' = no sink) 9 reason 10 answer for a waiting caller: '' or a FailedError as JSON 11 lead_ms 12 task
 --      13 costs although it failed (1, 0) 14 type ('' = no provider is compared with this one)
 --      15 number of other providers that may get the next order, then the scope of each budget in money
--- Reply {outcome, next identity of the queue, 1: a decision is due soon}; outcome may be gone, or other: another replica
--- owns the order.
+-- Reply {outcome, next identity of the queue, 1: a decision is due soon}; outcome may be gone, or other: another
+-- replica owns the order.
 local order, replica, outcome, born_after, lifetime, margin, token, row, reason, answer, lead, task, costly,
   captcha_type, others = unpack(ARGV)
 local journal, deadlines, permits, inflight, tokens, tickets, key_brake, id_brake, _, _, _, text, stored, sale =

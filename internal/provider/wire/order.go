@@ -10,7 +10,7 @@ import (
 // Action is the purpose of a call. All protocols have the same actions.
 type Action string
 
-// The actions, with the calls of the protocols.
+// These are the actions. The comment of each names its calls in the protocols.
 const (
 	Submit  Action = "submit"  // in.php, createTask
 	Poll    Action = "poll"    // get, get2, getTaskResult

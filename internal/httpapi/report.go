@@ -69,8 +69,8 @@ func (s *Server) receiveReport(c *Context, token string, id captcha.ID, kind cap
 // countReport counts a report on the token of an order and passes it on to the buyer.
 func (s *Server) countReport(c *Context, order string, id captcha.ID, kind captcha.Type, accepted bool) error {
 	// A counted report must also be passed on, even if the caller hangs up meanwhile.
-	effect, sale, err := s.Pool.Report(context.WithoutCancel(c.Ctx()), order, id, accepted, c.Caller.StableName, rand.Text(),
-		s.Row(c, "", false))
+	effect, sale, err := s.Pool.Report(context.WithoutCancel(c.Ctx()), order, id, accepted, c.Caller.StableName,
+		rand.Text(), s.Row(c, "", false))
 	switch {
 	case err != nil:
 		return err

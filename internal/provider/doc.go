@@ -20,8 +20,11 @@
 //     invariant about the key below
 //   - a constant in targets/set.go, its paths in the pattern of addresses that are no base address
 //     (targets/providers.go), and words in Provider.validate and check's tryProvider about calls that it lacks
-//   - a row in dialects (hostile_test.go), and rows in testdata/hostile.txt: the tests of replies, secrets and fields
-//     try it; the simulated service and the compatible endpoints need not speak it
+//   - a row in dialects (hostile_test.go), and the few rows of testdata/hostile.txt that differ between protocols: then
+//     the tests of replies, secrets and fields try it; TestFields with -update records its calls
+//   - rows in TestPace and TestReportCalls, and its codes in testdata/codes.txt
+//
+// The simulated service and the compatible endpoints need not speak it.
 //
 // # Protocols
 //

@@ -97,7 +97,7 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 		testkit.Equal(t, "outcomes", r.counted(), "callback main malformed, callback main settled")
 		testkit.Equal(t, "kinds", w.kinds(), "active active active solved") // the third one has the task
 		testkit.Equal(t, "bought", w.number("stats:"+string(identity.ID()), "bought"), "2")
-		testkit.Equal(t, "lead time, from the submit to the arrival", w.number("stats:"+string(identity.ID()), "leads"), "20000")
+		testkit.Equal(t, "lead time, to the arrival", w.number("stats:"+string(identity.ID()), "leads"), "20000")
 		testkit.Equal(t, "a task", r.ended[0].Task, "T1")
 	})
 	bubble(t, "faster", func(t *testing.T, w *world) {

@@ -34,13 +34,28 @@ type row struct {
 	twice bool // the call is repeated, as after a lost reply; the table has the state after the second
 }
 
-// legend begins each table in testdata. Only counters.txt and survey.txt show the hour, minutes, hours and days of the
-// counters, and a result lacks its zero fields (-1ms, too: none).
-const legend = `# STEP > the scripts, sorted, and their ARGV that are neither "" nor 0, named as in the script's comment
+// legend begins each table in testdata; then come the usual ARGV of its scripts. Only counters.txt and survey.txt show the
+// hour, minutes, hours and days of the counters, and a result lacks its zero fields (-1ms, too: none).
+const legend = `# STEP > the scripts, in the order of their first calls, and their ARGV that are neither usual nor "" nor 0, named as in
+# the script's comment; the usual ARGV are below
 # the keys: "  " unchanged, "- " as they were, "+ " as they are; ! a message that was published = the result
 # now-5 is 5 ms before the step
-
 `
+
+// usual has the ARGV of each script that most rows have in common. A step shows others, also "" or 0 instead of one.
+var usual = map[string]string{
+	"take":     "id=A call=c replica=r1 need_ms=1000 margin_ms=1000 most_tickets=3 rate_per_ms=1 nonce=n gives_up=never",
+	"cancel":   "id=A ticket=1000|r1|c margin_ms=1000 mark=30000",
+	"add_task": "call=c nonce_of_the_submit=n most=2 life_ms=900000 caller=qa id=A type=turnstile facts={}",
+	"end_task": "call=c nonce_of_the_poll=p",
+	"admit":    "id=guest-A nonce=n rate=2 rate_per_ms=1000 patience_ms=2000",
+	"decide":   "id=A margin_ms=1000 lead_ms=20000 period_ms=30000",
+	"place":    "order=o id=A account=main replica=r1 life_ms=60000 concurrency=3 depth=2 horizon_ms=21000 facts={} price=5",
+	"bought":   "order=o id=A replica=r1 task_ms=86400000 row={} hold_ms=60000",
+	"end":      "order=o replica=r1 row={} reason=a_reason,_with_a_comma",
+	"rows":     "replica=r1 life_ms=20000",
+	"report":   "nonce=n hash_of_the_identity=A order=o row={} hash_of_the_caller=" + digest("qa"),
+}
 
 // TestTables runs each step on a known state, and compares its result and the whole state that it leaves with
 // testdata/NAME.txt.
@@ -50,25 +65,31 @@ func TestTables(t *testing.T) {
 	}
 	for name, rows := range tables {
 		t.Run(name, func(t *testing.T) {
-			var text strings.Builder
-			text.WriteString(legend)
+			var steps strings.Builder
 			for _, r := range rows {
 				var step string
 				synctest.Test(t, func(t *testing.T) { step = play(t, r) })
 				if name != "counters" && name != "survey" {
 					step = ofCount.ReplaceAllString(step, "")
 				}
-				text.WriteString(step + "\n")
+				steps.WriteString(step + "\n")
 			}
+			text := legend
+			for _, s := range scripts {
+				if args := usual[s.name]; args != "" && strings.Contains(steps.String(), "\n> "+s.name) {
+					text += fmt.Sprintf("# %s: %s\n", s.name, args)
+				}
+			}
+			text += "\n" + steps.String()
 			file := filepath.Join("testdata", name+".txt")
 			if *update {
-				testkit.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
+				testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 				return
 			}
 			want, err := os.ReadFile(file)
 			testkit.NoError(t, err)
-			if got := text.String(); got != string(want) {
-				t.Errorf("the table differs from %s (-update writes it):\n%s", file, difference(string(want), got))
+			if text != string(want) {
+				t.Errorf("the table differs from %s (-update writes it):\n%s", file, difference(string(want), text))
 			}
 		})
 	}
@@ -154,8 +175,7 @@ func play(t *testing.T, r row) string {
 	after := dump(t, db, p.tag, now)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", r.name)
-	slices.Sort(calls.list)
-	for _, call := range slices.Compact(calls.list) {
+	for _, call := range calls.list {
 		fmt.Fprintf(&b, "> %s%s\n", toNow(call, now), map[bool]string{true: " twice"}[r.twice])
 	}
 	for _, line := range before {
@@ -177,7 +197,7 @@ func play(t *testing.T, r row) string {
 	return b.String()
 }
 
-// recorder lists the calls of scripts with their ARGV.
+// recorder lists the different calls of scripts with their ARGV.
 type recorder struct {
 	pool *Pool
 	mu   sync.Mutex
@@ -207,18 +227,21 @@ func (r *recorder) note(cmd redis.Cmder) {
 		if cmd.Name() != "evalsha" || args[1] != compiled.Hash() {
 			continue
 		}
-		line, names := s.name, argNames(s)
+		line, names, most := s.name, argNames(s), " "+usual[s.name]+" "
 		for i, arg := range args[3+args[2].(int):] {
-			switch value := strings.ReplaceAll(fmt.Sprint(arg), " ", "_"); value {
-			case "", "0":
-			case fmt.Sprint(math.MaxInt64):
-				line += " " + names(i) + "=never"
-			default:
-				line += " " + names(i) + "=" + value
+			value := strings.ReplaceAll(fmt.Sprint(arg), " ", "_")
+			if value == fmt.Sprint(math.MaxInt64) {
+				value = "never"
+			}
+			if name := " " + names(i) + "="; !strings.Contains(most, name+value+" ") &&
+				(value != "" && value != "0" || strings.Contains(most, name)) {
+				line += name + value
 			}
 		}
 		r.mu.Lock()
-		r.list = append(r.list, line)
+		if !slices.Contains(r.list, line) {
+			r.list = append(r.list, line)
+		}
 		r.mu.Unlock()
 	}
 }
@@ -351,7 +374,7 @@ func taken(token Token, err error) any {
 	if err != nil {
 		return describe(err)
 	}
-	return fmt.Sprintf("%s of %s, %s, born now%+d dies now%+d, TTL %v, source %s, agent %q", token.Value, token.Order,
+	return fmt.Sprintf("%s of %s, %s, born now%+d dies now%+d, TTL %v, source %s, extra %q", token.Value, token.Order,
 		token.Provider, time.Until(token.Born).Milliseconds(), time.Until(token.Dies).Milliseconds(), token.TTL, token.Source,
 		token.Extra)
 }

@@ -15,6 +15,7 @@ import (
 // brakeAccount sets the brake of an account. It does nothing if a later call has proved that the account works (field
 // up). A brake of the kind account gives way only to its own kind. A brake of the kind busy does not replace an outage,
 // polls or hangs.
+// The steps of this file's scripts are in testdata/brake.txt, pause.txt and retry.txt.
 var brakeAccount = newScript("brake_account", `
 -- KEYS 1 brake:KEY
 -- ARGV 1 kind 2 reason 3 every_ms 4 ms since the failed call was sent

@@ -28,6 +28,7 @@ const (
 )
 
 // afford reports whether a budget in money is used up.
+// Its steps are in testdata/money.txt, those of the budgets of orders in place.txt.
 var afford = newScript("afford", `
 -- KEYS 1 money:SCOPE, which selects the node
 -- ARGV 1 scope 2 micros_per_day 3 micros_per_month

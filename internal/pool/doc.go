@@ -2,7 +2,7 @@
 // tickets of callers that wait, the journal of orders, permits, budgets, brakes and counters.
 //
 // All keys have one hash tag, so that one script sees them all. Each step that must happen as a whole is one script,
-// next to its method. The tables in testdata show what each script changes.
+// next to its method. The tables in testdata show what each script changes: read take.txt first.
 //
 // # Keys
 //

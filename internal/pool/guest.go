@@ -29,6 +29,7 @@ func IdentityOf(id captcha.ID) (identity captcha.ID, guest bool) {
 // admit checks whether a request for a guest may pass. A rate limits all such requests. A brake of the identity refuses
 // the request if it lasts longer than the caller should wait. A repeated call, and a call for which a token is ready,
 // buy nothing and always pass.
+// The steps of this file's scripts are in testdata/guest.txt.
 var admit = newScript("admit", `
 -- KEYS 1 rate:guests 2 brake:ID 3 reply:CALL 4 tokens:ID 5 tickets:ID
 -- ARGV 1 id 2 nonce 3 rate (0 = none) 4 rate_per_ms 5 patience_ms

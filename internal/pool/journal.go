@@ -12,6 +12,7 @@ import (
 
 // beat keeps a replica alive and takes over the orders of dead ones. A replica whose own previous beat is too old takes
 // over nothing.
+// Its steps are in testdata/beat.txt.
 var beat = newScript("beat", `
 -- KEYS 1 replicas 2 deadlines
 -- ARGV 1 replica

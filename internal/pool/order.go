@@ -25,6 +25,7 @@ const (
 // place stores a new order, if brakes, depth, budgets and permits allow it. If no permit is free, or a brake of the
 // account or a shared budget refuses the order, the identity gets a place in the queue of this obstacle
 // (queue:OBSTACLE).
+// The steps of this file's scripts are in testdata/place.txt, begin.txt, bought.txt and end.txt.
 var place = newScript("place", `
 -- KEYS 1 order:ORDER 2 deadlines 3 owned:REPLICA 4 permits:ACCOUNT 5 inflight:ID 6 tokens:ID 7 tickets:ID
 --      8 brake:KEY 9 brake:ID 10 queue:ACCOUNT 11 due 12 obstacles, then solves:SCOPE for each budget

@@ -20,6 +20,7 @@ const senderLife = 20 * time.Second
 
 // readRows reads the oldest rows of both streams, unless another replica is sending rows. If many rows wait, it reads
 // equally many of each stream.
+// The steps of this file's scripts are in testdata/outbox.txt.
 var readRows = newScript("rows", `
 -- KEYS 1 sender 2 outbox:ends 3 outbox:handouts
 -- ARGV 1 replica 2 most 3 life_ms

@@ -9,6 +9,7 @@ import (
 
 // report counts whether a site accepted a token. Only the first report about a token counts. A repetition of the
 // command has the same nonce.
+// Its steps are in testdata/report.txt.
 var report = newScript("report", `
 -- KEYS 1 sale:ORDER 2 outbox:handouts
 -- ARGV 1 accepted (1, 0) 2 nonce 3 hash of the identity 4 order 5 row ('' = no sink) 6 hash of the caller

@@ -25,6 +25,8 @@ import (
 //	failed|||JSON                                         a FailedError
 //	waiting|FINGERPRINT|REPLICA                           a call with an Idempotency-Key that waits
 //	ended|||                                              a call that ended without an answer
+//
+// The steps of this file's scripts are in testdata/take.txt, cancel.txt and flush.txt.
 var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
 -- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 the first take of a request with a key (1, 0)

@@ -10,6 +10,7 @@ import (
 )
 
 // addTask stores a compatible task, unless its caller has too many unfinished tasks.
+// The steps of this file's scripts are in testdata/tasks.txt.
 var addTask = newScript("add_task", `
 -- KEYS 1 client_task:CALL 2 tasks:CALLER
 -- ARGV 1 call 2 nonce of the submit 3 most 4 life_ms 5 caller 6 id 7 type 8 facts

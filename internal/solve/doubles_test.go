@@ -13,36 +13,36 @@ import (
 	. "poold/internal/solve/solvetest"
 )
 
-// Freezer makes calls of claim stores fail.
-type Freezer struct {
-	On      atomic.Bool   // each call fails
-	Carried atomic.Bool   // the store executes the calls even so, and the answers of swaps are lost
-	Delay   time.Duration // before the failure of a call
+// An outage makes the calls of a claim store fail.
+type outage struct {
+	on       atomic.Bool   // each call fails
+	executed atomic.Bool   // the store executes the calls even so, and the answers of swaps are lost
+	delay    time.Duration // before the failure of a call
 }
 
-// frozen returns the Freezer of a replica's claim store.
-func frozen(r *Replica) *Freezer { return r.Store.(*icebox).Freezer }
+// outageOf returns the outage of a replica's claim store.
+func outageOf(r *Replica) *outage { return r.Store.(*breakable).outage }
 
-func (f *Freezer) err() error {
-	if f.On.Load() {
-		time.Sleep(f.Delay)
+func (o *outage) err() error {
+	if o.on.Load() {
+		time.Sleep(o.delay)
 	}
-	if f.On.Load() {
+	if o.on.Load() {
 		return redisdb.ErrDown
 	}
 	return nil
 }
 
-// icebox is a claim store whose calls may fail.
-type icebox struct {
-	*Freezer
+// breakable is a claim store that may have an outage.
+type breakable struct {
+	*outage
 	claims.Store
 }
 
-func newIcebox(s claims.Store) claims.Store { return &icebox{&Freezer{}, s} }
+func newBreakable(s claims.Store) claims.Store { return &breakable{&outage{}, s} }
 
-func (c *icebox) Load(ctx context.Context, key captcha.ID) (value []byte, version int64, now time.Time, err error) {
-	if !c.Carried.Load() {
+func (c *breakable) Load(ctx context.Context, key captcha.ID) (value []byte, version int64, now time.Time, err error) {
+	if !c.executed.Load() {
 		if err := c.err(); err != nil {
 			return nil, 0, time.Time{}, err
 		}
@@ -50,8 +50,8 @@ func (c *icebox) Load(ctx context.Context, key captcha.ID) (value []byte, versio
 	return c.Store.Load(ctx, key)
 }
 
-func (c *icebox) Swap(ctx context.Context, key captcha.ID, version int64, to claims.Change) (ok bool, err error) {
-	if !c.Carried.Load() {
+func (c *breakable) Swap(ctx context.Context, key captcha.ID, version int64, to claims.Change) (ok bool, err error) {
+	if !c.executed.Load() {
 		if err := c.err(); err != nil {
 			return false, err
 		}

@@ -93,7 +93,7 @@ type drawnStory struct {
 	ahead  atomic.Int64 // by how many ns Redis' clock is ahead of the replicas' clock
 	random *rand.Rand
 	claims openClaims
-	frozen Freezer
+	outage outage
 	living []*drawnReplica
 	calls  sync.WaitGroup
 
@@ -172,7 +172,7 @@ func (s *drawnStory) start() {
 	store, stopStore := s.claims(s.t, r)
 	r.close = stopStore
 	r.service = solve.New(solve.Config{
-		Pool: r.pool, Buyer: guests, Refiller: manager, Claims: &claims.Claims{Store: &icebox{&s.frozen, store}}, Log: log,
+		Pool: r.pool, Buyer: guests, Refiller: manager, Claims: &claims.Claims{Store: &breakable{&s.outage, store}}, Log: log,
 	})
 	buying, stopBuying := context.WithCancel(context.Background())
 	support, stop := context.WithCancel(context.Background())
@@ -226,12 +226,12 @@ func (s *drawnStory) step() {
 		s.replace((*drawnReplica).end)
 	case n == 14:
 		s.redis.SetDown(true)
-		after(s.draw(8 * time.Second))
+		time.Sleep(s.draw(8 * time.Second))
 		s.redis.SetDown(false)
 	case n == 15:
-		s.frozen.On.Store(true)
-		after(s.draw(8 * time.Second))
-		s.frozen.On.Store(false)
+		s.outage.on.Store(true)
+		time.Sleep(s.draw(8 * time.Second))
+		s.outage.on.Store(false)
 	case n == 16:
 		share := s.random.Float64() / 2
 		s.with(func() { s.share = share })
@@ -241,7 +241,7 @@ func (s *drawnStory) step() {
 	case n == 18:
 		s.ahead.Store(int64(s.draw(2*mostAhead) - mostAhead))
 	}
-	after(s.draw(6 * time.Second))
+	time.Sleep(s.draw(6 * time.Second))
 }
 
 // call starts callers with equal requests at random replicas. Some share a solve or have an Idempotency-Key, and
@@ -308,7 +308,7 @@ func (s *drawnStory) serve(token pool.Token, ask solve.Request, key string) {
 func (s *drawnStory) settle() {
 	s.with(func() { s.down, s.share = false, 0 })
 	s.calls.Wait()
-	after(5 * time.Minute)
+	time.Sleep(5 * time.Minute)
 }
 
 // check compares the tasks of the service with the counters, and with the rows of the ends.

@@ -35,8 +35,6 @@ type story struct {
 
 var update = flag.Bool("update", false, "write testdata/stories.txt")
 
-func after(d time.Duration) { time.Sleep(d) }
-
 // collect waits for answers, and lists them sorted.
 func collect(answers ...<-chan Answer) (list []string) {
 	for _, a := range answers {
@@ -62,27 +60,27 @@ func sharing(r *Replica) <-chan Answer {
 	return r.Ask(context.Background(), Sharing(GuestSpec(page), time.Minute))
 }
 
-// endWhileAway is a story in which the claim store does not answer while a shared solve ends. One caller has bought
-// the token, wherever it waits, and all others share it.
-func endWhileAway(carried bool) func(w *World, a, b *Replica) []string {
+// endWhileAway is a story in which the claim store does not answer while a shared solve ends, or
+// executes the calls without an answer. One caller has bought the token, wherever it waits, and all others share it.
+func endWhileAway(executed bool) func(w *World, a, b *Replica) []string {
 	return func(_ *World, a, b *Replica) []string {
 		for _, r := range []*Replica{a, b} {
-			frozen(r).Delay = 900 * time.Millisecond
-			frozen(r).Carried.Store(carried)
+			outageOf(r).delay = 900 * time.Millisecond
+			outageOf(r).executed.Store(executed)
 		}
 		first := []<-chan Answer{sharing(a), sharing(a), sharing(a)}
-		after(time.Second)
+		time.Sleep(time.Second)
 		second := []<-chan Answer{sharing(b), sharing(b)}
-		after(8 * time.Second)
-		frozen(a).On.Store(true)
-		frozen(b).On.Store(true)
-		after(6 * time.Second)
+		time.Sleep(8 * time.Second)
+		outageOf(a).on.Store(true)
+		outageOf(b).on.Store(true)
+		time.Sleep(6 * time.Second)
 		list := collect(first...)
-		frozen(a).On.Store(false)
-		frozen(b).On.Store(false)
+		outageOf(a).on.Store(false)
+		outageOf(b).on.Store(false)
 		list = append(list, timeless(collect(second...))...)
 		list = append(list, collect(sharing(a), sharing(b))...)
-		after(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		sum := saved(a)
 		shared := sum[pool.SavedWaiting] + sum[pool.SavedAfter]
 		delete(sum, pool.SavedWaiting)
@@ -110,42 +108,42 @@ var stories = []story{
 	}},
 	{"a time-out leaves the order for the next caller", func(_ *World, a, b *Replica) []string {
 		list := collect(ask(a, 4*time.Second))
-		after(10 * time.Second)
+		time.Sleep(10 * time.Second)
 		return append(list, collect(ask(b, time.Minute))...)
 	}},
-	{"so does a hang-up", func(_ *World, a, b *Replica) []string {
+	{"a hang-up leaves the order for the next caller", func(_ *World, a, b *Replica) []string {
 		ctx, hangUp := context.WithTimeout(context.Background(), 4*time.Second)
 		defer hangUp()
 		list := collect(a.Ask(ctx, Request(GuestSpec(page), time.Minute, "")))
-		after(10 * time.Second)
+		time.Sleep(10 * time.Second)
 		return append(list, collect(ask(b, time.Minute))...)
 	}},
-	{"those who leave while Redis is away leave no ticket", func(w *World, a, b *Replica) []string {
+	{"callers that leave while Redis is away leave no ticket", func(w *World, a, b *Replica) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 })
 		first := ask(a, 4*time.Second)
-		after(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		w.Server.SetDown(true)
 		list := timeless(collect(first))
-		after(20 * time.Second)
+		time.Sleep(20 * time.Second)
 		w.Server.SetDown(false)
 		w.Set(func(w *World) { w.Concurrency = 1 })
-		after(10 * time.Second)
+		time.Sleep(10 * time.Second)
 		return append(list, collect(ask(b, time.Minute))...)
 	}},
-	{"a key is one request at every replica, also while it is in flight", func(_ *World, a, b *Replica) []string {
+	{"an Idempotency-Key is one request at every replica, also in flight", func(_ *World, a, b *Replica) []string {
 		first := keyed(a, "k")
-		after(3 * time.Second)
+		time.Sleep(3 * time.Second)
 		list := timeless(collect(first, keyed(a, "k"), keyed(b, "k")))
 		return append(list, collect(keyed(b, "k"))...)
 	}},
-	{"keys of other callers and other keys are other requests", func(_ *World, a, b *Replica) []string {
+	{"other Idempotency-Keys, and those of other callers, are other requests", func(_ *World, a, b *Replica) []string {
 		other := Request(GuestSpec(page), time.Minute, "")
 		solve.Identify(other.Call, "other", "k")
 		return collect(keyed(a, "k"), b.Ask(context.Background(), other))
 	}},
-	{"a key for another captcha, or another min_ttl, is a conflict", func(_ *World, a, b *Replica) []string {
+	{"an Idempotency-Key for another captcha, or another min_ttl, is a conflict", func(_ *World, a, b *Replica) []string {
 		first := keyed(a, "k")
-		after(time.Second)
+		time.Sleep(time.Second)
 		longer := Request(GuestSpec(page), time.Minute, "")
 		longer.Call.MinTTL = time.Minute
 		solve.Identify(longer.Call, "qa", "k")
@@ -153,10 +151,10 @@ var stories = []story{
 			b.Ask(context.Background(), longer))
 		return append(list, collect(first)...)
 	}},
-	{"after a kill a repetition gets the token of the first order", func(_ *World, a, b *Replica) []string {
+	{"a request that is repeated after a kill gets the token of its first order", func(_ *World, a, b *Replica) []string {
 		ctx, cut := context.WithCancel(context.Background())
 		lost := a.Ask(ctx, Request(GuestSpec(page), time.Minute, "k"))
-		after(2800 * time.Millisecond)
+		time.Sleep(2800 * time.Millisecond)
 		a.Kill()
 		list := collect(keyed(b, "k"))
 		cut()
@@ -173,7 +171,7 @@ var stories = []story{
 		w.Set(func(w *World) { w.End = end })
 		return collect(ask(a, time.Minute), ask(b, time.Minute), ask(a, time.Minute))
 	}},
-	{"callers with one key fail together, and a later one tries again", func(w *World, a, b *Replica) []string {
+	{"callers with one Idempotency-Key fail together, a later one tries again", func(w *World, a, b *Replica) []string {
 		w.Set(func(w *World) { w.End = Fail(pool.Failed, "unsolvable") })
 		list := timeless(collect(keyed(a, "k"), keyed(a, "k"), keyed(b, "k")))
 		w.Set(func(w *World) { w.End = nil })
@@ -183,12 +181,12 @@ var stories = []story{
 		w.Set(func(w *World) { w.End = Fail(pool.BadParameters, "wrong sitekey") })
 		w.Set(func(w *World) { w.Concurrency = 0 }) // they wait for a permit
 		waiting := []<-chan Answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute)}
-		after(time.Second)
+		time.Sleep(time.Second)
 		w.Set(func(w *World) { w.Concurrency = 1 })
 		list := timeless(collect(waiting...))
 		list = append(list, collect(ask(a, time.Minute), ask(b, time.Minute))...)
 		w.Set(func(w *World) { w.End = nil })
-		after(61 * time.Second)
+		time.Sleep(61 * time.Second)
 		return append(list, collect(ask(a, time.Minute))...)
 	}},
 	{"an exhausted budget answers those for whom there is no order", func(w *World, a, b *Replica) []string {
@@ -197,14 +195,14 @@ var stories = []story{
 			spec := GuestSpec(page)
 			spec.Budgets = []pool.Budget{{Scope: pool.ScopeSolve, PerHour: 2}}
 			all = append(all, r.Ask(context.Background(), Request(spec, time.Minute, "")))
-			after(time.Second)
+			time.Sleep(time.Second)
 		}
 		return append(collect(all...), "used up: "+w.UsedUp)
 	}},
-	{"an identity that fails again and again answers at once, those who wait too", func(w *World, a, b *Replica) []string {
+	{"an identity that fails again and again answers all callers at once", func(w *World, a, b *Replica) []string {
 		w.Set(func(w *World) { w.Concurrency, w.End = 0, Fail(pool.Refused, "no") })
 		all := []<-chan Answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute), ask(b, time.Minute)}
-		after(time.Second) // they wait for a permit
+		time.Sleep(time.Second) // they wait for a permit
 		w.Set(func(w *World) { w.Concurrency = 1 })
 		list := timeless(collect(all...))
 		return append(list, collect(ask(b, time.Minute))...)
@@ -225,20 +223,20 @@ var stories = []story{
 		brake(b, string(pool.Busy), "no slot", 6*time.Second)
 		return timeless(collect(ask(a, time.Minute)))
 	}},
-	{"the rate of all guests", func(_ *World, a, b *Replica) []string {
+	{"a request beyond the rate of all guests is refused", func(_ *World, a, b *Replica) []string {
 		var all []<-chan Answer
 		for i, r := range []*Replica{a, b, a} {
 			request := Request(GuestSpec(page+fmt.Sprint(i)), time.Minute, "")
 			request.Rate = pool.Rate{Count: 2, Per: time.Minute}
 			all = append(all, r.Ask(context.Background(), request))
-			after(time.Second)
+			time.Sleep(time.Second)
 		}
 		return collect(all...)
 	}},
 	{"pictures are bought where their bytes are", func(w *World, a, b *Replica) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 }) // the first one waits for a permit
 		first := picture(a, "cat")
-		after(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		w.Set(func(w *World) { w.Concurrency = 9 })
 		end := func(n int, e *pool.End) string {
 			if n == 3 {
@@ -247,7 +245,7 @@ var stories = []story{
 			return ""
 		}
 		w.Set(func(w *World) { w.End = end })
-		after(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		list := append(collect(first, picture(b, "dog")), collect(picture(a, "bird"))...)
 		return list
 	}},
@@ -255,15 +253,15 @@ var stories = []story{
 		w.Set(func(w *World) { w.Concurrency = 0 })
 		list := collect(a.Ask(context.Background(), Request(PictureSpec("cat"), time.Second, "")))
 		w.Set(func(w *World) { w.Concurrency = 9 })
-		after(10 * time.Second)
+		time.Sleep(10 * time.Second)
 		return list
 	}},
 	{"two callers with one picture buy twice, and a caller that leaves leaves its order",
 		func(_ *World, a, b *Replica) []string {
 			first := picture(a, "cat")
-			after(time.Second)
+			time.Sleep(time.Second)
 			list := collect(b.Ask(context.Background(), Request(PictureSpec("cat"), 5*time.Second, "")))
-			after(time.Second)
+			time.Sleep(time.Second)
 			return append(list, collect(first, picture(b, "cat"))...)
 		}},
 	{"a target's caller learns from two checks that nothing can come, and from nothing else",
@@ -279,7 +277,7 @@ var stories = []story{
 			w.Set(func(w *World) { w.NoProvider = errors.New("no provider") })
 			solve.Identify(request.Call, "qa", "")
 			next := b.Ask(context.Background(), request)
-			after(3 * time.Second)
+			time.Sleep(3 * time.Second)
 			out.Store(true)
 			before := checks.Load()
 			list = append(list, collect(next)...)
@@ -297,14 +295,14 @@ var sharedStories = []story{
 	}},
 	{"a token is shared for 60 s", func(_ *World, a, b *Replica) []string {
 		list := collect(sharing(a))
-		after(55 * time.Second)
+		time.Sleep(55 * time.Second)
 		list = append(list, collect(sharing(b))...)
-		after(6 * time.Second)
+		time.Sleep(6 * time.Second)
 		return append(list, collect(sharing(b))...)
 	}},
 	{"a shared solve outlives its first caller", func(_ *World, a, b *Replica) []string {
 		first := a.Ask(context.Background(), Sharing(GuestSpec(page), 3*time.Second))
-		after(time.Second)
+		time.Sleep(time.Second)
 		return collect(first, sharing(b), sharing(b))
 	}},
 	{"a shared solve needs the rate once, whoever goes on with it", func(_ *World, a, b *Replica) []string {
@@ -314,82 +312,82 @@ var sharedStories = []story{
 			return r.Ask(context.Background(), request)
 		}
 		first := limited(a, 3*time.Second)
-		after(time.Second)
+		time.Sleep(time.Second)
 		second := limited(a, 5*time.Second)
-		after(time.Second)
+		time.Sleep(time.Second)
 		return collect(first, second, limited(b, time.Minute))
 	}},
-	{"the next holder goes on with the order of a dead one", func(_ *World, a, b *Replica) []string {
+	{"the next holder of a shared solve goes on with the order of a dead one", func(_ *World, a, b *Replica) []string {
 		first := sharing(a)
-		after(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		second := sharing(b)
-		after(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		a.Kill()
 		<-first
 		return collect(second)
 	}},
-	{"the next holder of a stopped one comes within a second", func(_ *World, a, b *Replica) []string {
+	{"the next holder of a shared solve follows a stopped one within a second", func(_ *World, a, b *Replica) []string {
 		first := sharing(a)
-		after(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		second := sharing(b)
-		after(7300 * time.Millisecond)
+		time.Sleep(7300 * time.Millisecond)
 		a.Stop()
 		return append(collect(first), collect(second)...)
 	}},
-	{"a holder dies just before its token comes", func(_ *World, a, b *Replica) []string {
+	{"callers share the token although its holder dies just before it comes", func(_ *World, a, b *Replica) []string {
 		first := sharing(a)
-		after(time.Second)
+		time.Sleep(time.Second)
 		second, third := sharing(b), sharing(b)
-		after(8900 * time.Millisecond)
+		time.Sleep(8900 * time.Millisecond)
 		a.Kill()
 		<-first
 		return collect(second, third)
 	}},
-	{"a holder dies after it has taken the token", func(_ *World, a, b *Replica) []string {
-		frozen(a).Delay = time.Minute
+	{"callers share the token although its holder dies after it has taken it", func(_ *World, a, b *Replica) []string {
+		outageOf(a).delay = time.Minute
 		first := sharing(a)
-		after(1300 * time.Millisecond) // so that the lease does not expire when the other replica asks
+		time.Sleep(1300 * time.Millisecond) // so that the lease does not expire when the other replica asks
 		second, third := sharing(b), sharing(b)
-		after(8200 * time.Millisecond)
-		frozen(a).On.Store(true)
-		after(1500 * time.Millisecond)
+		time.Sleep(8200 * time.Millisecond)
+		outageOf(a).on.Store(true)
+		time.Sleep(1500 * time.Millisecond)
 		a.Kill()
 		list := collect(second, third)
-		frozen(a).On.Store(false)
+		outageOf(a).on.Store(false)
 		<-first
 		return list
 	}},
-	{"those who wait tolerate a claim store that is away for a while, new ones do not",
+	{"callers that wait tolerate a claim store that is away for a while, and new ones do not",
 		func(_ *World, a, b *Replica) []string {
-			frozen(b).On.Store(true)
+			outageOf(b).on.Store(true)
 			list := collect(sharing(b))
-			frozen(b).On.Store(false)
+			outageOf(b).on.Store(false)
 			holder := sharing(a)
-			after(time.Second)
+			time.Sleep(time.Second)
 			first := sharing(b)
-			after(time.Second)
-			frozen(b).On.Store(true)
-			after(3300 * time.Millisecond)
+			time.Sleep(time.Second)
+			outageOf(b).on.Store(true)
+			time.Sleep(3300 * time.Millisecond)
 			list = append(list, collect(sharing(b))...)
-			frozen(b).On.Store(false)
+			outageOf(b).on.Store(false)
 			return append(list, collect(holder, first)...)
 		}},
-	{"those who wait do not tolerate it for long", func(w *World, a, _ *Replica) []string {
+	{"callers that wait do not tolerate a claim store that is away for long", func(w *World, a, _ *Replica) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 })
 		first := sharing(a)
-		after(2 * time.Second)
-		frozen(a).On.Store(true)
+		time.Sleep(2 * time.Second)
+		outageOf(a).on.Store(true)
 		return collect(first)
 	}},
-	{"a solve ends while the claim store hangs", endWhileAway(false)},
-	{"the claim store ends a solve, and its answer is lost", endWhileAway(true)},
+	{"callers share a token that comes while the claim store hangs", endWhileAway(false)},
+	{"callers share a token although the claim store's answer to its end is lost", endWhileAway(true)},
 	{"a shared solve has a limit, and its failure names it", func(w *World, a, b *Replica) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 })
 		patient := func(r *Replica) <-chan Answer {
 			return r.Ask(context.Background(), Sharing(GuestSpec(page), 2*claims.Longest))
 		}
 		first := patient(a)
-		after(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		return timeless(collect(first, patient(a), patient(b)))
 	}},
 	{"a token is not shared within its margin", func(_ *World, a, b *Replica) []string {
@@ -397,23 +395,23 @@ var sharedStories = []story{
 		spec.Lifetime = Margin + 20*time.Second
 		ask := func(r *Replica) <-chan Answer { return r.Ask(context.Background(), Sharing(spec, time.Minute)) }
 		list := collect(ask(a))
-		after(19 * time.Second)
+		time.Sleep(19 * time.Second)
 		list = append(list, collect(ask(b))...)
-		after(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		return append(list, collect(ask(b))...)
 	}},
 	{"all callers of a shared solve learn its failure, and the next ones try again",
 		func(w *World, a, b *Replica) []string {
 			w.Set(func(w *World) { w.End = Fail(pool.Failed, "unsolvable") })
 			first := sharing(a)
-			after(time.Second)
+			time.Sleep(time.Second)
 			list := collect(first, sharing(b), sharing(b))
 			w.Set(func(w *World) { w.End = nil })
 			return append(list, collect(sharing(b))...)
 		}},
 	{"a shared solve whose callers have gone leaves its token to the next one", func(_ *World, a, b *Replica) []string {
 		list := collect(a.Ask(context.Background(), Sharing(GuestSpec(page), 2*time.Second)))
-		after(10 * time.Second)
+		time.Sleep(10 * time.Second)
 		return append(list, collect(sharing(b))...)
 	}},
 }
@@ -440,7 +438,7 @@ func playStories(t *testing.T, stories []story, file string, counted bool) {
 			synctest.Test(t, func(t *testing.T) {
 				var log testkit.Log
 				w := New(t)
-				w.Wrap, w.Log = newIcebox, log.Logger()
+				w.Wrap, w.Log = newBreakable, log.Logger()
 				if !counted {
 					w.Lead += 300 * time.Millisecond // other replicas ask each second, and not when the token lands
 				}
@@ -483,13 +481,13 @@ func TestSavings(t *testing.T) {
 		collect(keyed(a, "k"))
 		collect(keyed(a, "k"))
 		collect(ask(a, time.Second))
-		after(15 * time.Second)
+		time.Sleep(15 * time.Second)
 		collect(ask(a, time.Minute))
 		collect(sharing(a), sharing(a))
 		collect(sharing(a))
 		w.Set(func(w *World) { w.End = Fail(pool.BadParameters, "wrong sitekey") })
 		collect(ask(a, time.Minute))
-		after(2 * time.Second)
+		time.Sleep(2 * time.Second)
 		want := map[pool.SavingsSource]int64{pool.SavedSolve: 2, pool.SavedReplay: 1, pool.SavedMissed: 1, pool.SavedPool: 1,
 			pool.SavedWaiting: 1, pool.SavedAfter: 1, pool.SavedRefused: 1}
 		testkit.DeepEqual(t, "counted", saved(a), want)

@@ -3,6 +3,7 @@
 package purchase_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,9 +38,11 @@ func TestKeyRotation(t *testing.T) {
 		kinds, brake       string
 	}{
 		{name: "the new key sees the task", old: wrongKey, newPolls: 1, kinds: "active solved"},
-		{name: "another account, with overlap", new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "active solved"},
-		{name: "another account, revoked", old: wrongKey, new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "active failed"},
-		{name: "an older file", new: wrongKey, oldPolls: 1, newPolls: 1, kinds: "active solved", brake: "account"},
+		{name: "another account, the old key valid", new: unknownTask, oldPolls: 1, newPolls: 1, kinds: "active solved"},
+		{name: "another account, the old key revoked", old: wrongKey, new: unknownTask, oldPolls: 1, newPolls: 1,
+			kinds: "active failed"},
+		{name: "a revoked key in an old file", new: wrongKey, oldPolls: 1, newPolls: 1, kinds: "active solved",
+			brake: "account"},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			before, listing := keyed("old")
@@ -53,12 +56,12 @@ func TestKeyRotation(t *testing.T) {
 			time.Sleep(6 * second)
 			testkit.Equal(t, "polls with the old key", before.polled(), c.oldPolls)
 			testkit.Equal(t, "polls with the new key", after.polled(), c.newPolls)
-			testkit.Equal(t, "kinds", w.kinds(), c.kinds)
+			testkit.Equal(t, "rows in the outbox", w.kinds(), c.kinds)
 			testkit.Equal(t, "brake of the old key", w.brake("main.old"), "")
 			testkit.Equal(t, "brake of the new key", w.brake("main.new"), c.brake)
 		})
 	}
-	bubble(t, "revoked before the file has the new key", func(t *testing.T, w *world) {
+	bubble(t, "a key is revoked before the file has the new one", func(t *testing.T, w *world) {
 		before, listing := keyed("old")
 		after, present := keyed("new")
 		before.poll = func(int, string) (provider.Solution, error) { return provider.Solution{}, wrongKey }
@@ -74,13 +77,13 @@ func TestKeyRotation(t *testing.T) {
 		}
 		r.SetProviders([]purchase.Listing{present})
 		time.Sleep(5 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "active active active active solved solved solved solved")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active active active solved solved solved solved")
 		r.mustBuy(spec())
 		testkit.Equal(t, "submits with the new key", after.submitted(), 1)
 		testkit.Equal(t, "logged", r.log.Count("a provider is up again"), 1)
 		testkit.Equal(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateOK)
 	})
-	bubble(t, "replaced by another wrong key, and by a good one", func(t *testing.T, w *world) {
+	bubble(t, "a wrong key is replaced by another wrong one, and by a good one", func(t *testing.T, w *world) {
 		refuses := func(f *fake) {
 			f.submit = func(int, provider.Request) (string, error) { return "", wrongKey }
 			f.threads, f.threadsErr = 1, wrongKey
@@ -107,7 +110,7 @@ func TestKeyRotation(t *testing.T) {
 			testkit.Equal(t, "logged, with the time since the first fault", ups, c.ups)
 		}
 	})
-	bubble(t, "removed, renamed", func(t *testing.T, w *world) {
+	bubble(t, "an account is removed, and another one renamed", func(t *testing.T, w *world) {
 		f, listing := keyed("k")
 		r := w.replica("r1", listing)
 		r.mustBuy(spec())
@@ -115,7 +118,7 @@ func TestKeyRotation(t *testing.T) {
 		time.Sleep(9 * second)
 		r.SetProviders(nil) // the memory has the account
 		time.Sleep(2 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "active active solved solved")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active solved solved")
 		r.SetProviders([]purchase.Listing{listing})
 		f.set(func() { f.poll = notReady })
 		r.mustBuy(spec())
@@ -126,11 +129,11 @@ func TestKeyRotation(t *testing.T) {
 		two := w.replica("r2") // its file has no provider: the order is stranded until the reload
 		time.Sleep(10 * second)
 		if s := two.log.String(); two.log.Count("cannot be collected", "provider=main") != 1 {
-			t.Errorf("%+v", s)
+			t.Errorf("not logged once that the order cannot be collected: %s", s)
 		}
 		two.SetProviders([]purchase.Listing{renamed})
 		time.Sleep(4 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "active active solved solved active solved")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active solved solved active solved")
 	})
 }
 
@@ -142,13 +145,13 @@ func TestPollTimes(t *testing.T) {
 		fallback, limit, life, shortest time.Duration
 		first                           string
 	}{
-		{name: "without callbacks", limit: 60 * second, life: 200 * second, first: "10"},
-		{name: "by the shortest lead time", limit: 60 * second, life: 200 * second, shortest: 30 * second, first: "25"},
-		{name: "not before the first wait", limit: 60 * second, life: 200 * second, shortest: 12 * second, first: "10"},
-		{name: "the fallback", called: true, fallback: 33 * second, limit: 90 * second, life: 200 * second, first: "33"},
-		{name: "half the time-out", called: true, limit: 60 * second, life: 200 * second, first: "30"},
-		{name: "half the usable life", called: true, limit: 180 * second, life: 90 * second, first: "40"},
-		{name: "at most two minutes", called: true, limit: time.Hour, life: time.Hour, first: "120"},
+		{name: "the first poll without callbacks", limit: 60 * second, first: "10"},
+		{name: "the first poll by the shortest lead time", limit: 60 * second, shortest: 30 * second, first: "25"},
+		{name: "the first poll is not before the first wait", limit: 60 * second, shortest: 12 * second, first: "10"},
+		{name: "the first poll at the fallback time", called: true, fallback: 33 * second, limit: 90 * second, first: "33"},
+		{name: "the fallback is at most half the time-out", called: true, limit: 60 * second, first: "30"},
+		{name: "the fallback is at most half the life", called: true, limit: 180 * second, life: 90 * second, first: "40"},
+		{name: "the fallback is at most two minutes", called: true, limit: time.Hour, life: time.Hour, first: "120"},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f := newFake("main")
@@ -160,7 +163,7 @@ func TestPollTimes(t *testing.T) {
 			}
 			r := w.replica("r1", e)
 			s := spec()
-			s.Lifetime, s.Shortest = c.life, c.shortest
+			s.Lifetime, s.Shortest = cmp.Or(c.life, s.Lifetime), c.shortest
 			r.mustBuy(s)
 			time.Sleep(c.limit + second)
 			times := strings.Fields(f.pollTimes())
@@ -179,9 +182,9 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 		polls []error // before the token
 		born  time.Duration
 	}{
-		{name: "no poll before", born: 2 * second},
-		{name: "not ready", polls: []error{provider.ErrNotReady}, born: 14 * second},
-		{name: "no answer", polls: []error{provider.ErrNotReady, unheard("http_502")}, born: 14 * second},
+		{name: "the first poll brings the token", born: 2 * second},
+		{name: "the poll before says not ready", polls: []error{provider.ErrNotReady}, born: 14 * second},
+		{name: "the last poll has no answer", polls: []error{provider.ErrNotReady, unheard("http_502")}, born: 14 * second},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f := newFake("main")
@@ -209,7 +212,7 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 // While the service refuses an account, nothing is submitted but a probe each minute; orders in flight are
 // asked for once a minute, and at the time-out. An accepted probe ends it.
 func TestAnAccountFault(t *testing.T) {
-	bubble(t, "of polls too", func(t *testing.T, w *world) {
+	bubble(t, "a fault of the account at a poll stops submits", func(t *testing.T, w *world) {
 		f := newFake("main")
 		fault := fails(provider.Account, "IP_BANNED")
 		f.submit = func(n int, _ provider.Request) (string, error) {
@@ -227,10 +230,10 @@ func TestAnAccountFault(t *testing.T) {
 			time.Sleep(second)
 		}
 		testkit.Equal(t, "polls", f.pollTimes(), "10 70 120")
-		testkit.Equal(t, "submits: the polls are the trials", f.submitted(), 1)
-		testkit.Equal(t, "kinds", strings.Count(w.kinds(), "lost"), 1)
+		testkit.Equal(t, "submits: the polls are the probes", f.submitted(), 1)
+		testkit.Equal(t, "rows in the outbox", strings.Count(w.kinds(), "lost"), 1)
 	})
-	bubble(t, "of submits", func(t *testing.T, w *world) {
+	bubble(t, "submits fail", func(t *testing.T, w *world) {
 		f := newFake("main")
 		broken := true
 		f.submit = func(n int, _ provider.Request) (string, error) {
@@ -248,7 +251,7 @@ func TestAnAccountFault(t *testing.T) {
 		testkit.Equal(t, "submits", f.submitted(), 4)
 		s := two.Providers(t.Context())[0]
 		if s.State.Kind != provider.StateDown || s.State.Reason != "ERROR_ZERO_BALANCE" || s.State.Remedy != "repair it" {
-			t.Errorf("%+v", s)
+			t.Errorf("the provider is not down for want of money: %+v", s)
 		}
 		f.set(func() { broken = false })
 		testkit.NoError(t, two.Probe(t.Context(), "main"))
@@ -257,7 +260,7 @@ func TestAnAccountFault(t *testing.T) {
 		one.mustBuy(spec())
 		testkit.Equal(t, "state", one.Providers(t.Context())[0].State.Kind, provider.StateOK)
 	})
-	bubble(t, "of polls, with another provider: its orders do not count", func(t *testing.T, w *world) {
+	bubble(t, "polls fail, and orders of another provider prove nothing", func(t *testing.T, w *world) {
 		f, other := newFake("main"), newFake("other")
 		f.poll = func(int, string) (provider.Solution, error) {
 			return provider.Solution{}, fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST")
@@ -315,7 +318,7 @@ func TestAnAccountFault(t *testing.T) {
 		time.Sleep(10 * second)
 		testkit.Equal(t, "state after a token", two.Providers(t.Context())[0].State.Kind, provider.StateOK)
 	})
-	bubble(t, "no token comes, and the usual time is near the timeout", func(t *testing.T, w *world) {
+	bubble(t, "no token comes, and the usual time is near the time-out", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.poll, f.limit = notReady, 40*second
 		r, s := w.replica("r1", f.listing()), spec()
@@ -324,7 +327,7 @@ func TestAnAccountFault(t *testing.T) {
 		time.Sleep(37 * second)
 		testkit.Equal(t, "brake before the timeout", w.brake("main.main-key"), "hangs")
 	})
-	bubble(t, "disproved by a balance", func(t *testing.T, w *world) {
+	bubble(t, "a balance disproves a fault of the account", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", f.listing())
 		for _, c := range []struct {
@@ -348,7 +351,7 @@ func TestAnAccountFault(t *testing.T) {
 			testkit.Equal(t, fmt.Sprint(c.fault, " with ", c.balance), r.Providers(t.Context())[0].State.Kind, c.state)
 		}
 	})
-	bubble(t, "seen before the first order", func(t *testing.T, w *world) {
+	bubble(t, "a fault of the account is seen before the first order", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.threads, f.threadsErr = 1, fails(provider.Account, "ERROR_WRONG_USER_KEY")
 		r := w.replica("r1", f.listing())
@@ -361,7 +364,7 @@ func TestAnAccountFault(t *testing.T) {
 // Without proper answers to the calls of several orders there is an outage: polls that fail stop submits, and
 // end it when they work; the odd answers of one task are that task's fault.
 func TestOutages(t *testing.T) {
-	bubble(t, "of polls", func(t *testing.T, w *world) {
+	bubble(t, "polls fail", func(t *testing.T, w *world) {
 		f := newFake("main")
 		broken := true
 		f.poll = func(_ int, task string) (provider.Solution, error) {
@@ -383,7 +386,7 @@ func TestOutages(t *testing.T) {
 		testkit.Equal(t, "solved", strings.Count(w.kinds(), "solved"), 10)
 		r.mustBuy(spec())
 	})
-	bubble(t, "of one task", func(t *testing.T, w *world) {
+	bubble(t, "polls of one task fail", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.poll = func(_ int, task string) (provider.Solution, error) {
 			if task == "main1" {
@@ -399,7 +402,7 @@ func TestOutages(t *testing.T) {
 		time.Sleep(40 * second)
 		testkit.Equal(t, "brake", w.brake("main.main-key"), "")
 	})
-	bubble(t, "of submits", func(t *testing.T, w *world) {
+	bubble(t, "submits fail", func(t *testing.T, w *world) {
 		f := newFake("main")
 		broken := true
 		f.submit = func(n int, _ provider.Request) (string, error) {
@@ -424,7 +427,7 @@ func TestOutages(t *testing.T) {
 		r.mustBuy(spec())
 		r.mustBuy(spec())
 	})
-	bubble(t, "of submits that the service's front refuses", func(t *testing.T, w *world) {
+	bubble(t, "the service's front refuses submits", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.submit = func(int, provider.Request) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "http_503", Delay: 5 * second}
@@ -456,7 +459,7 @@ func TestOutages(t *testing.T) {
 // With the policy ordered, the first provider that is up gets the order. With the others only those that are up are
 // compared, but a probe of another one goes first.
 func TestChoice(t *testing.T) {
-	bubble(t, "choice", func(t *testing.T, w *world) {
+	bubble(t, "the choice between two providers", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
 		second.threads = 1
 		second.poll = notReady
@@ -537,7 +540,7 @@ func TestChoice(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		testkit.Equal(t, "after an answer about its balance", r.Providers(t.Context())[1].State.Kind, provider.StateOK)
 	})
-	bubble(t, "probes of two replicas", func(t *testing.T, w *world) {
+	bubble(t, "two replicas do not probe an account twice", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
 		first.submit = func(int, provider.Request) (string, error) {
 			return "", fails(provider.Account, "ERROR_ZERO_BALANCE")
@@ -554,7 +557,7 @@ func TestChoice(t *testing.T) {
 			testkit.Equal(t, "submits", first.submitted(), step.want)
 		}
 	})
-	bubble(t, "full and refusing providers", func(t *testing.T, w *world) {
+	bubble(t, "an order goes past full and refusing providers", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
 		first.poll, second.poll = notReady, notReady
 		full, dear := first.listing(), second.listing()
@@ -582,7 +585,7 @@ func TestChoice(t *testing.T) {
 			testkit.Equal(t, fmt.Sprint(c), fmt.Sprint(first.submitted(), " ", second.submitted()), c.want)
 		}
 	})
-	bubble(t, "simulated only", func(t *testing.T, w *world) {
+	bubble(t, "a target of simulated_only", func(t *testing.T, w *world) {
 		real, simulated := newFake("real"), newFake("simulated")
 		r := w.replica("r1")
 		testkit.ErrorIs(t, "an order", r.buy(spec()), purchase.ErrNoProvider)
@@ -596,7 +599,7 @@ func TestChoice(t *testing.T) {
 		r.mustBuy(s)
 		testkit.Equal(t, "submits", simulated.submitted(), 1)
 	})
-	bubble(t, "a budget in money", func(t *testing.T, w *world) {
+	bubble(t, "a budget in money refuses a price", func(t *testing.T, w *world) {
 		unpriced, priced := newFake("unpriced"), newFake("priced")
 		e := unpriced.listing()
 		e.Price = func(captcha.Type) float64 { return -1 }
@@ -612,7 +615,7 @@ func TestChoice(t *testing.T) {
 		r.mustBuy(money)
 		testkit.Equal(t, "submits", fmt.Sprint(unpriced.submitted(), priced.submitted()), "0 1")
 	})
-	bubble(t, "whose turn it is", func(t *testing.T, w *world) {
+	bubble(t, "an end says whose turn it is", func(t *testing.T, w *world) {
 		f := newFake("main")
 		e := f.listing()
 		e.Concurrency = 1

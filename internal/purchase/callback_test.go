@@ -45,15 +45,16 @@ func TestCallbacks(t *testing.T) {
 		want        string // the outcome
 		kinds       string // of the rows afterwards
 	}{
-		{name: "a token", query: "id=main1&code=03AFtoken", want: "settled", kinds: "active solved"},
+		{name: "a token with the task", query: "id=main1&code=03AFtoken", want: "settled", kinds: "active solved"},
 		{name: "a token without the task", query: "code=03AFtoken", want: "settled", kinds: "active solved"},
-		{name: "a failure", query: "id=main1&code=ERROR_CAPTCHA_UNSOLVABLE", want: "failed", kinds: "active failed"},
+		{name: "a failed task", query: "id=main1&code=ERROR_CAPTCHA_UNSOLVABLE", want: "failed", kinds: "active failed"},
 		{name: "rejected parameters", query: "id=main1&code=ERROR_PAGEURL", want: "failed", kinds: "active bad_parameters"},
-		{name: "another task", query: "id=main7&code=03AFtoken", want: "malformed", kinds: "active"},
-		{name: "no token", query: "id=main1", want: "malformed", kinds: "active"},
+		{name: "a token of another task", query: "id=main7&code=03AFtoken", want: "malformed", kinds: "active"},
+		{name: "a task without a token", query: "id=main1", want: "malformed", kinds: "active"},
 		{name: "a text that is no token", query: "id=main1&code=a+b", want: "malformed", kinds: "active"},
-		{name: "large", query: "code=03AF", change: func(c *back) { c.Oversized = true }, want: "malformed", kinds: "active"},
-		{name: "forged", query: "code=03AF", change: func(c *back) { c.Secret += "0" }, want: "forged", kinds: "active"},
+		{name: "a body too large", query: "code=03AF", change: func(c *back) { c.Oversized = true }, want: "malformed",
+			kinds: "active"},
+		{name: "a forgery", query: "code=03AF", change: func(c *back) { c.Secret += "0" }, want: "forged", kinds: "active"},
 		{name: "another order", query: "code=03AF", change: func(c *back) { c.Order = "X" }, want: "forged", kinds: "active"},
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
@@ -74,7 +75,7 @@ func TestCallbacks(t *testing.T) {
 			want := []string{"callback main " + c.want, "callback main " + again}
 			slices.Sort(want)
 			testkit.Equal(t, "outcomes", two.counted(), strings.Join(want, ", "))
-			testkit.Equal(t, "kinds", w.kinds(), c.kinds)
+			testkit.Equal(t, "rows in the outbox", w.kinds(), c.kinds)
 			polls := f.polled()
 			time.Sleep(50 * second)
 			testkit.Equal(t, "polled later", f.polled() > polls, !strings.Contains(c.kinds, " "))
@@ -85,7 +86,7 @@ func TestCallbacks(t *testing.T) {
 // A callback proves the purchase of an order whose submit had no answer, and may be faster than the answer of
 // the submit.
 func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
-	bubble(t, "unanswered", func(t *testing.T, w *world) {
+	bubble(t, "a callback comes after a submit without an answer", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		f.submit = func(int, provider.Request) (string, error) { return "", unheard("timeout") }
 		r := w.replica("r1", e)
@@ -95,12 +96,12 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 		_ = r.Callback(t.Context(), request(f.requests[0].Pingback, "id=T1&code=03AF1"))
 		_ = r.Callback(t.Context(), request(f.requests[1].Pingback, "id=T1&code=03AF2")) // the task of another order
 		testkit.Equal(t, "outcomes", r.counted(), "callback main malformed, callback main settled")
-		testkit.Equal(t, "kinds", w.kinds(), "active active active solved") // the third one has the task
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active active solved") // the third one has the task
 		testkit.Equal(t, "bought", w.number("stats:"+string(identity.ID()), "bought"), "2")
 		testkit.Equal(t, "lead time, to the arrival", w.number("stats:"+string(identity.ID()), "leads"), "20000")
 		testkit.Equal(t, "a task", r.ended[0].Task, "T1")
 	})
-	bubble(t, "faster", func(t *testing.T, w *world) {
+	bubble(t, "a callback comes before the answer to the submit", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		r := w.replica("r1", e)
 		f.submit = func(_ int, q provider.Request) (string, error) {
@@ -109,7 +110,7 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 		}
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "active solved")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active solved")
 	})
 }
 
@@ -168,7 +169,7 @@ func TestTheAgeOfATokenOfACallback(t *testing.T) {
 // A callback that arrives while Redis is away is kept on the disk, and delivered later; its token's age counts
 // from its first arrival. If the disk fails too, the service must repeat it.
 func TestDeadLetters(t *testing.T) {
-	bubble(t, "kept and replayed", func(t *testing.T, w *world) {
+	bubble(t, "a letter is kept and replayed", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		r := w.replica("r1", e)
 		at := time.Now()
@@ -191,12 +192,12 @@ func TestDeadLetters(t *testing.T) {
 		w.setDown(false)
 		time.Sleep(4 * second)
 		testkit.Equal(t, "outcomes", r.counted(), "callback main kept, callback main kept, dead_letter main replayed")
-		testkit.Equal(t, "kinds", w.kinds(), "active solved")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active solved")
 		_, born := w.take(r)
 		testkit.Equal(t, "born after", born.Sub(at).Round(second), 10*second)
 		testkit.Equal(t, "letters", r.DeadLetterCount(), 0)
 	})
-	bubble(t, "of a dead process", func(t *testing.T, w *world) {
+	bubble(t, "a letter of a dead process is replayed", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		one := w.replica("r1", e)
 		at := time.Now()
@@ -219,7 +220,7 @@ func TestDeadLetters(t *testing.T) {
 		_, born := w.take(one)
 		testkit.Equal(t, "born after", born.Sub(at).Round(second), 0) // only the time of the submit is known
 	})
-	bubble(t, "expired", func(t *testing.T, w *world) {
+	bubble(t, "a letter that has expired is dropped", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		r := w.replica("r1", e)
 		r.mustBuy(spec())
@@ -232,7 +233,7 @@ func TestDeadLetters(t *testing.T) {
 		}
 		w.setDown(false)
 	})
-	bubble(t, "no disk", func(t *testing.T, w *world) {
+	bubble(t, "a callback is refused if the disk fails", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		one := w.replica("r1", e)
 		one.mustBuy(spec())
@@ -248,7 +249,7 @@ func TestDeadLetters(t *testing.T) {
 
 // If callbacks do not arrive, tasks are polled from the start, until a callback arrives again.
 func TestSilentCallbacks(t *testing.T) {
-	bubble(t, "silent", func(t *testing.T, w *world) {
+	bubble(t, "callbacks that never come are silent", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		f.poll = nil
 		r := w.replica("r1", e)
@@ -259,7 +260,7 @@ func TestSilentCallbacks(t *testing.T) {
 		testkit.Equal(t, "polls", f.pollTimes(), "60 121 182")
 		r.SetProviders([]purchase.Listing{e}) // a reload
 		if s := r.Providers(t.Context()); !s[0].Silent || r.log.Count("callbacks do not arrive") != 1 {
-			t.Errorf("%+v", s)
+			t.Errorf("silent callbacks are not shown and logged once: %+v", s)
 		}
 		r.mustBuy(spec())
 		time.Sleep(11 * second)
@@ -271,7 +272,7 @@ func TestSilentCallbacks(t *testing.T) {
 		testkit.Equal(t, "polls", f.pollTimes(), "60 121 182 193 254")
 		testkit.Equal(t, "logged", r.log.Count("callbacks arrive again"), 1)
 	})
-	bubble(t, "at another replica", func(t *testing.T, w *world) {
+	bubble(t, "callbacks that come to another replica are not silent", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		f.poll = nil
 		one, two := w.replica("r1", e), w.replica("r2", e)

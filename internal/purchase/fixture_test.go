@@ -185,8 +185,8 @@ func (w *world) number(key, field string) string {
 	return w.db.HGet(w.t.Context(), "{p}:"+key, field).Val()
 }
 
-// spend returns the number of orders in the budget.
-func (w *world) spend() int64 { return w.db.ZCard(w.t.Context(), "{p}:solves:overall").Val() }
+// solves returns the number of orders that the budget counts.
+func (w *world) solves() int64 { return w.db.ZCard(w.t.Context(), "{p}:solves:overall").Val() }
 
 // inFlight returns the number of orders in flight at a provider.
 func (w *world) inFlight(name string) int64 {

@@ -3,6 +3,7 @@
 package purchase_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,17 +33,17 @@ var update = flag.Bool("update", false, "write testdata/ends.txt")
 // buys nothing again.
 func TestADeadReplicasOrders(t *testing.T) {
 	for _, c := range []struct {
-		at                       string
-		kinds                    string // after 10 s
-		later                    string // at the end
-		submits, inFlight, spend int64  // after 10 s
-		token                    string
+		at                        string
+		kinds                     string // after 10 s
+		later                     string // at the end
+		submits, inFlight, solves int64  // after 10 s
+		token                     string
 	}{
 		{at: "placed", submits: 0},
-		{at: "begun", kinds: "active", later: "active lost", submits: 1, inFlight: 1, spend: 1},
-		{at: "submitted", kinds: "active", later: "active lost", submits: 1, inFlight: 1, spend: 1},
-		{at: "bought", kinds: "active", later: "active solved", submits: 1, inFlight: 1, spend: 1, token: "token-of-main1"},
-		{at: "polled", kinds: "active solved", later: "active solved", submits: 1, spend: 1, token: "token-of-main1"},
+		{at: "begun", kinds: "active", later: "active lost", submits: 1, inFlight: 1, solves: 1},
+		{at: "submitted", kinds: "active", later: "active lost", submits: 1, inFlight: 1, solves: 1},
+		{at: "bought", kinds: "active", later: "active solved", submits: 1, inFlight: 1, solves: 1, token: "token-of-main1"},
+		{at: "polled", kinds: "active solved", later: "active solved", submits: 1, solves: 1, token: "token-of-main1"},
 	} {
 		bubble(t, c.at, func(t *testing.T, w *world) {
 			f := newFake("main")
@@ -80,17 +81,17 @@ func TestADeadReplicasOrders(t *testing.T) {
 			}
 			time.Sleep(9900 * time.Millisecond)
 			testkit.Equal(t, "submits", int64(f.submitted()), c.submits)
-			testkit.Equal(t, "kinds", w.kinds(), c.kinds)
+			testkit.Equal(t, "rows in the outbox", w.kinds(), c.kinds)
 			testkit.Equal(t, "in flight", w.inFlight("main"), c.inFlight)
-			testkit.Equal(t, "spend", w.spend(), c.spend)
+			testkit.Equal(t, "solves in the budget", w.solves(), c.solves)
 			time.Sleep(160 * second)
 			close(hold)
-			testkit.Equal(t, "kinds at the end", w.kinds(), c.later)
+			testkit.Equal(t, "rows in the outbox at the end", w.kinds(), c.later)
 			testkit.Equal(t, "submits at the end", int64(f.submitted()), c.submits)
 			if value, born := w.take(two); c.token != "" && (value != c.token || time.Since(born) > 200*second) {
 				t.Errorf("token %q, born %v", value, born)
 			}
-			testkit.Equal(t, "owned", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
+			testkit.Equal(t, "orders that the other replica owns", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
 		})
 	}
 }
@@ -106,6 +107,7 @@ func TestEnds(t *testing.T) {
 		name, rest, _ := strings.Cut(part, "\n")
 		want[name] = rest
 	}
+	or := func(text string) string { return cmp.Or(text, "-") }
 	cases := []struct {
 		name   string
 		target bool
@@ -113,18 +115,18 @@ func TestEnds(t *testing.T) {
 		poll   error
 		wait   time.Duration
 	}{
-		{name: "solved", wait: 20 * second},
-		{name: "refused at the submit", submit: fails(provider.Task, "ERROR_ODD"), wait: second},
-		{name: "refused, for a target", target: true, submit: fails(provider.Task, "ERROR_ODD"), wait: second},
-		{name: "parameters rejected at the submit", submit: fails(provider.Parameters, "ERROR_SITEKEY"), wait: second},
-		{name: "no capacity", submit: &fault{Class: provider.Capacity, Code: "FULL", Delay: 30 * second}, wait: second},
-		{name: "account fault", submit: fails(provider.Account, "ERROR_ZERO_BALANCE"), wait: second},
-		{name: "submit without an answer", submit: unheard("timeout"), wait: 170 * second},
-		{name: "submit with an unknown error", submit: errors.New("odd"), wait: 170 * second},
-		{name: "unsolvable", poll: fails(provider.Task, "ERROR_CAPTCHA_UNSOLVABLE"), wait: 20 * second},
-		{name: "parameters rejected at a poll", poll: fails(provider.Parameters, "ERROR_PAGEURL"), wait: 20 * second},
-		{name: "not solved in time", poll: provider.ErrNotReady, wait: 130 * second},
-		{name: "last poll without an answer", poll: unheard("http_502"), wait: 130 * second},
+		{name: "the order is solved", wait: 20 * second},
+		{name: "the service refuses a guest's task", submit: fails(provider.Task, "ERROR_ODD"), wait: second},
+		{name: "the service refuses a target's task", target: true, submit: fails(provider.Task, "ERROR_ODD"), wait: second},
+		{name: "a submit has bad parameters", submit: fails(provider.Parameters, "ERROR_SITEKEY"), wait: second},
+		{name: "no slot is free", submit: &fault{Class: provider.Capacity, Code: "FULL", Delay: 30 * second}, wait: second},
+		{name: "the account has a fault", submit: fails(provider.Account, "ERROR_ZERO_BALANCE"), wait: second},
+		{name: "the submit has no answer", submit: unheard("timeout"), wait: 170 * second},
+		{name: "the submit has an unknown error", submit: errors.New("odd"), wait: 170 * second},
+		{name: "the task is unsolvable", poll: fails(provider.Task, "ERROR_CAPTCHA_UNSOLVABLE"), wait: 20 * second},
+		{name: "a poll says bad parameters", poll: fails(provider.Parameters, "ERROR_PAGEURL"), wait: 20 * second},
+		{name: "the task is not solved in time", poll: provider.ErrNotReady, wait: 130 * second},
+		{name: "the last poll has no answer", poll: unheard("http_502"), wait: 130 * second},
 	}
 	for _, c := range cases {
 		bubble(t, c.name, func(t *testing.T, w *world) {
@@ -141,7 +143,7 @@ func TestEnds(t *testing.T) {
 				token, err := r.pool.Take(t.Context(), &pool.Call{
 					Name: "waiting", Nonce: "n", ID: s.ID, Wait: c.wait, Margin: s.Margin, MostTickets: 9,
 				})
-				answer <- fmt.Sprintf("%q %v", token.Value, err)
+				answer <- fmt.Sprint(or(token.Value), " ", err)
 			}()
 			time.Sleep(time.Millisecond)
 			r.mustBuy(s)
@@ -159,10 +161,10 @@ func TestEnds(t *testing.T) {
 				if p.Identity.Proxy != "" || p.Identity.Sitekey == "" || p.ID != s.ID || p.Order != m.Values["order"] {
 					t.Errorf("row %+v", p)
 				}
-				fmt.Fprintf(&text, "row %s: %s %s by %q at %s, task %q code %q price %d submitted %s solved %s polls %d"+
+				fmt.Fprintf(&text, "row %s: %s %s by %s at %s, task %s code %s price %d submitted %s solved %s polls %d"+
 					" callback %v chosen %s\n",
-					m.Values["kind"], p.Outcome, p.Target, p.EndedBy, p.Provider, p.Task, p.Code, p.Price,
-					after(p.Submitted), after(p.Solved), min(p.Polls, 20), p.Callback, p.Choice) // pauses between polls are random
+					m.Values["kind"], or(string(p.Outcome)), p.Target, or(string(p.EndedBy)), p.Provider, or(p.Task), or(p.Code),
+					p.Price, after(p.Submitted), after(p.Solved), min(p.Polls, 20), p.Callback, p.Choice) // pauses are random
 			}
 			stats := ""
 			for _, field := range []string{"bought", "solved", "failed", "lost", "refused", "spent", "leads"} {
@@ -170,12 +172,12 @@ func TestEnds(t *testing.T) {
 					stats += " " + field + "=" + n
 				}
 			}
-			fmt.Fprintf(&text, "stats%s; %d in flight; spend %d\n", stats, w.inFlight("main"), w.spend())
+			fmt.Fprintf(&text, "stats%s; %d in flight; %d solves in the budget\n", stats, w.inFlight("main"), w.solves())
 			for i, key := range []string{"main.main-key", string(s.ID)} {
 				b := w.db.HGetAll(t.Context(), "{p}:brake:"+key).Val()
 				if b["kind"] != "" {
-					fmt.Fprintf(&text, "brake of the %s: %s count %q every %q: %s\n", []string{"account", "identity"}[i],
-						b["kind"], b["count"], b["every"], b["reason"])
+					fmt.Fprintf(&text, "brake of the %s: %s count %s every %s: %s\n", []string{"account", "identity"}[i],
+						b["kind"], or(b["count"]), or(b["every"]), b["reason"])
 				}
 			}
 			fmt.Fprintf(&text, "observed %s, %d warnings\n", r.outcomes(), r.log.Count("level=WARN", "its price counts"))
@@ -257,7 +259,7 @@ func TestPictures(t *testing.T) {
 		time.Sleep(20 * second)
 		testkit.Equal(t, "request", string(f.requests[0].Image), "PICTURE-BYTES")
 		testkit.Equal(t, "solved", w.number("stats:"+string(s.ID), "solved"), "2")
-		testkit.Equal(t, "ends", w.kinds(), "active active solved solved")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active solved solved")
 	})
 }
 
@@ -286,7 +288,7 @@ func TestOrdersInFlight(t *testing.T) {
 		var got []string
 		for _, o := range list {
 			if o.Order == "" || o.ID != identity.ID() || o.Submitted.Before(o.Placed) || o.Identity.Sitekey != "0x4AAA" {
-				t.Errorf("%+v", o)
+				t.Errorf("an order in flight without its name, times or captcha: %+v", o)
 			}
 			got = append(got, fmt.Sprintf("%s %s %q %v", o.Target, o.State, o.Task, o.Age.Round(second)))
 		}
@@ -298,19 +300,19 @@ func TestOrdersInFlight(t *testing.T) {
 // An order whose submit had no answer ends at its deadline, also if every replica that knew it is gone; its
 // callback may still end it before.
 func TestLateOrders(t *testing.T) {
-	bubble(t, "late", func(t *testing.T, w *world) {
+	bubble(t, "the submit has no answer, and its replica is gone", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.submit = func(int, provider.Request) (string, error) { return "", unheard("timeout") }
 		one := w.replica("r1", f.listing())
 		one.mustBuy(spec())
 		one.stop()
 		time.Sleep(150 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "active")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active")
 		two := w.replica("r2") // its file has no provider
 		w.db.ZAdd(t.Context(), "{p}:deadlines", redis.Z{Member: "forgotten"})
 		time.Sleep(15 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "active lost")
-		testkit.Equal(t, "observed", two.outcomes(), "lost by deadline")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active lost")
+		testkit.Equal(t, "ends that the observer saw", two.outcomes(), "lost by deadline")
 		testkit.Equal(t, "deadlines", w.db.ZCard(t.Context(), "{p}:deadlines").Val(), 0)
 	})
 }
@@ -318,21 +320,21 @@ func TestLateOrders(t *testing.T) {
 // A stop ends an order that is not submitted, finishes a submit in flight and stores its task, and leaves a
 // bought order to the other replicas at once.
 func TestStops(t *testing.T) {
-	bubble(t, "before the submit", func(t *testing.T, w *world) {
+	bubble(t, "an order that is not submitted", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", f.listing())
 		ctx, cancel := context.WithCancel(t.Context())
 		r.Buy(ctx, spec(), func(captcha.ID, error) { cancel() })
 		testkit.Equal(t, "submits", f.submitted(), 0)
 		testkit.Equal(t, "in flight", w.inFlight("main"), 0)
-		testkit.Equal(t, "spend", w.spend(), 0)
-		testkit.Equal(t, "kinds", w.kinds(), "")
+		testkit.Equal(t, "solves in the budget", w.solves(), 0)
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "")
 		r.stop()
 		if err := r.buy(spec()); err == nil {
 			t.Error("an order was placed after the stop")
 		}
 	})
-	bubble(t, "in flight", func(t *testing.T, w *world) {
+	bubble(t, "a submit in flight and a bought order", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.submit = func(n int, _ provider.Request) (string, error) {
 			if n == 2 {
@@ -351,10 +353,10 @@ func TestStops(t *testing.T) {
 		began := time.Now()
 		one.stop()
 		testkit.Equal(t, "the stop takes", time.Since(began).Round(second), 9*second)
-		testkit.Equal(t, "kinds", w.kinds(), "active active")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active")
 		time.Sleep(3 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "active active solved solved")
-		testkit.Equal(t, "observed", two.outcomes(), "solved by poll, solved by poll")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active solved solved")
+		testkit.Equal(t, "ends that the observer saw", two.outcomes(), "solved by poll, solved by poll")
 	})
 }
 
@@ -378,7 +380,7 @@ func TestPanics(t *testing.T) {
 		r.mustBuy(spec()) // unknown: the submit may have left
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "active active solved")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active solved")
 		testkit.Equal(t, "in flight", w.inFlight("main"), 1)
 		testkit.Equal(t, "logged", r.log.Count("panic while buying"), 2)
 		e := f.listing()
@@ -417,7 +419,7 @@ func TestRedisAway(t *testing.T) {
 		testkit.NoError(t, err)
 		time.Sleep(4 * second)
 		testkit.Equal(t, "in flight", w.inFlight("main"), 0)
-		testkit.Equal(t, "spend", w.spend(), 0)
+		testkit.Equal(t, "solves in the budget", w.solves(), 0)
 	})
 	bubble(t, "between the steps", func(t *testing.T, w *world) {
 		f := newFake("main")
@@ -436,7 +438,7 @@ func TestRedisAway(t *testing.T) {
 		}
 		r.buys.Go(func() { r.Buy(t.Context(), spec(), func(captcha.ID, error) {}) })
 		time.Sleep(75 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "active solved")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active solved")
 		testkit.Equal(t, "submits", f.submitted(), 1)
 	})
 	bubble(t, "before the submit", func(t *testing.T, w *world) {
@@ -458,7 +460,7 @@ func TestATokenOfAnOrderThatWasTakenOver(t *testing.T) {
 		r.mustBuy(spec())
 		w.db.HSet(t.Context(), w.db.Keys(t.Context(), "*order:*").Val()[0], "owner", "r2")
 		time.Sleep(11 * second)
-		testkit.Equal(t, "kinds", w.kinds(), "active solved")
+		testkit.Equal(t, "rows in the outbox", w.kinds(), "active solved")
 	})
 }
 

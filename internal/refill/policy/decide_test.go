@@ -239,7 +239,8 @@ func TestLimitsBeatTheForecast(t *testing.T) {
 	}
 }
 
-// A window counts while it runs, and as long before as most solves take, but at most half a usable life.
+// A window counts while it runs, and as long before as most solves take, but at most half a usable life. The next
+// decision is due when a window begins or ends, and 5 min after one that places orders.
 func TestWindows(t *testing.T) {
 	each := func(hour, minute, tokens int, lasts time.Duration) Warm {
 		return Warm{tokens, func(at time.Time) (time.Time, time.Time) {
@@ -259,12 +260,12 @@ func TestWindows(t *testing.T) {
 			at, next time.Duration
 			tokens   int
 		}{
-			{8 * time.Hour, 55*time.Minute - lead, 0}, {8*time.Hour + 55*time.Minute - lead, 30*time.Minute + lead - 0, 10},
+			{8 * time.Hour, 55*time.Minute - lead, 0}, {8*time.Hour + 55*time.Minute - lead, 5 * time.Minute, 10},
 			{9*time.Hour + 25*time.Minute, 35 * time.Minute, 4}, {10 * time.Hour, 22*time.Hour + 55*time.Minute - lead, 0},
 		} {
 			x.at = c.at.Seconds()
-			if d := x.decide(); d.Warm != c.tokens || d.Next > c.next {
-				t.Errorf("lead time %v, at %v: %+v, want %d for %v", lead, c.at, d, c.tokens, c.next)
+			if d := x.decide(); d.Warm != c.tokens || d.Next != c.next {
+				t.Errorf("lead time %v, at %v: %+v, want %d, and the next decision in %v", lead, c.at, d, c.tokens, c.next)
 			}
 		}
 	}
@@ -324,7 +325,8 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 	testkit.AtMost(t, "share that fails, after an outage", x.l.fails, 0.37)
 }
 
-// Scarce permits are noticed, and free permits are soon believed. The scenarios with few permits show the effect.
+// The policy estimates the time between two permits, because it orders earlier while they are scarce: scarce permits
+// are noticed, and free ones are soon believed. The scenarios with few permits show the effect.
 func TestScarcePermits(t *testing.T) {
 	x := newTarget(nil).hits(2000, 1)
 	for range 100 {
@@ -338,7 +340,8 @@ func TestScarcePermits(t *testing.T) {
 	testkit.AtMost(t, "s between permits, after a thousand free ones", x.l.permits.gap, 0.01)
 }
 
-// The constants stretch with the lead times, and so does a silence. The rate stays the same.
+// A target whose solves take four times as long is judged over four times as long: the constants stretch with the lead
+// times, and so does the silence after which the next decision comes later. The forecast rate stays the same.
 func TestScale(t *testing.T) {
 	for lead, scale := range map[float64]float64{18: 1, 28: 1, 1.8: 0.1, 72: 4, 0: leastScale} {
 		x := newTarget(nil).hits(600, 1)
@@ -376,11 +379,11 @@ func TestHitRateIsAStop(t *testing.T) {
 		x := newTarget(func(p *Params) { p.MissCost, p.HitRate, p.Depth = 1000, rate, 500 }).hits(500, 1)
 		d := x.decide()
 		if wants[rate] = d.Want; d.Want < 2 || d.Risk > 1-rate {
-			t.Errorf("hit_rate %g: %+v", rate, d)
+			t.Errorf("hit_rate %g: %+v, want two tokens or more, and a risk of at most %g", rate, d, 1-rate)
 		}
 	}
 	if wants[0.5] >= wants[0.9] || wants[0.9] >= wants[0.99] {
-		t.Errorf("%v", wants)
+		t.Errorf("a higher hit_rate does not want more tokens: %v", wants)
 	}
 }
 
@@ -443,16 +446,20 @@ func (x *target) check(t rapid.TB) {
 	if !x.p.Adaptive {
 		held += c.Outliving - c.Fresh
 	}
-	switch {
-	case d.Want < max(x.p.Min, d.Warm) || d.Want > most, d.Order < 0, d.Next < 0, !(d.Risk >= 0 && d.Risk <= 1+1e-9),
-		math.IsNaN(d.Forecast):
-	case d.Order > 0 && held+d.Order > most:
-	case c.Outliving == c.Fresh && held < max(x.p.Min, d.Warm) && d.Order == 0:
-	case c.Fresh == 0 && c.Waiting > c.Orders && most > 0 && d.Order == 0:
-	default:
-		return
+	least := max(x.p.Min, d.Warm)
+	for rule, broken := range map[string]bool{
+		"min, the window and the depth are limits":        d.Want < least || d.Want > most,
+		"an order and the next decision are not negative": d.Order < 0 || d.Next < 0,
+		"a risk is a probability":                         !(d.Risk >= 0 && d.Risk <= 1+1e-9),
+		"a forecast is a number":                          math.IsNaN(d.Forecast),
+		"orders do not exceed the depth":                  d.Order > 0 && held+d.Order > most,
+		"orders fill min and the window":                  c.Outliving == c.Fresh && held < least && d.Order == 0,
+		"an unserved caller gets an order":                c.Fresh == 0 && c.Waiting > c.Orders && most > 0 && d.Order == 0,
+	} {
+		if broken {
+			t.Errorf("%s: %+v\n%+v: %+v", rule, x.p, c, d)
+		}
 	}
-	t.Fatalf("%+v\n%+v: %+v", x.p, c, d)
 }
 
 // For any demand and provider, the permits limit the orders in flight, the credit limits the number of expired tokens,

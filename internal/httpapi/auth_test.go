@@ -75,7 +75,7 @@ func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 		return d.ask(t, "GET", path, []string{bearer("wrong"), basic("wrong")}[i%2],
 			fmt.Sprint("X-Forwarded-For: 192.0.2.", i), "X-Real-IP: 192.0.2.1")
 	})
-	testkit.Equal(t, "lines", lines(), 1)
+	testkit.Equal(t, "lines in the log", lines(), 1)
 	d.takeOne(t, bearer(keyAll))
 	d.takeOne(t, basic(keyAll))
 	d.ask(t, "GET", "/status", bearer(keyStatus)).check(t, "another right key", 200)

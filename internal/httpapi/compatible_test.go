@@ -106,7 +106,7 @@ func TestInPHPClientGetsAPooledToken(t *testing.T) {
 		}
 	}
 	if s := d.stock.readStock(t, d.target("checkout")); s.Requests() != 1 || s.Counters.Accepted != 1 {
-		t.Errorf("%+v", s.Counters)
+		t.Errorf("not one request and one good report: %+v", s.Counters)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestCreateTaskClientGetsAPooledToken(t *testing.T) {
 		ended, _ := got["endTime"].(float64)
 		if got["status"] != "ready" || got["errorId"] != 0.0 || !strings.HasPrefix(token, tokenValue) || created-ended < 50 ||
 			created-ended > 60 {
-			t.Errorf("%v", got)
+			t.Errorf("task %v is not ready with its token and times: %v", as, got)
 		}
 	}
 	for range 2 {
@@ -208,7 +208,7 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 		t.Errorf("from a page: %s %v", acao.body, acao.header)
 	}
 	a := d.ask(t, "GET", "/res.php?action=getbalance&key="+keyAll)
-	testkit.Equal(t, "unasked", a.header.Get("Access-Control-Allow-Origin"), "")
+	testkit.Equal(t, "the allowed origin, if none asks", a.header.Get("Access-Control-Allow-Origin"), "")
 }
 
 // TestClientsBalanceIsTheFirstKnown: the balance is the unused budget. Without a budget it is the
@@ -267,14 +267,14 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	if id := asked.Identity; id.Proxy.Reveal() != "u:canary-query@h:1" || id.ProxyType != "socks5" ||
 		asked.ID != pool.Guest(id.ID()) ||
 		asked.Target != purchase.GuestTarget {
-		t.Errorf("%+v", asked)
+		t.Errorf("the order is not for the guest with the proxy: %+v", asked)
 	}
 	picture := base64.StdEncoding.EncodeToString([]byte("GIF89a-picture"))
 	testkit.Equal(t, "a picture", d.callInPHP(t, "/in.php?method=base64&numeric=1&min_len=4&body="+
 		url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
 	if spec := d.orders.last(); string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 ||
 		spec.Identity.Picture.Charset != "digits" {
-		t.Errorf("%+v", spec)
+		t.Errorf("the order is not for the picture and its hints: %+v", spec)
 	}
 	upload := func(files ...string) string {
 		form := "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\n" + keyAll +

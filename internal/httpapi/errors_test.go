@@ -68,9 +68,10 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	d.stock.failCalls("take", empty)
 	d.stock.looked = &pool.Counts{Orders: 2, Waiting: 1}
 	const text = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=60s waits for one"
-	d.ask(t, "GET", "/pool/staging-login/token").check(t, "empty", 0, text)
+	d.ask(t, "GET", "/pool/staging-login/token").check(t, "a target without tokens", 0, text)
 	d.stock.failCalls("take", &pool.EmptyError{Full: true})
-	d.ask(t, "GET", "/pool/staging-login/token").check(t, "full", 0, "20 callers wait, the most for depth 5; raise depth")
+	d.ask(t, "GET", "/pool/staging-login/token").check(t, "a target with too many callers", 0,
+		"20 callers wait, the most for depth 5; raise depth")
 	if !strings.Contains(d.logged.String(), "canary-cause") {
 		t.Error("an internal error is not in the log")
 	}
@@ -123,30 +124,30 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		detail    string
 		retry     int // least allowed Retry-After in seconds
 	}{
-		{name: "all is well", refilling: refill.Status{State: refill.OK, Lead: time.Second},
+		{name: "an empty pool", refilling: refill.Status{State: refill.OK, Lead: time.Second},
 			providers: []purchase.Status{busy}, code: CodePoolEmpty, retry: 1},
-		{name: "paused in the file", inFile: true, providers: []purchase.Status{busy}, code: CodePaused, retry: 300},
-		{name: "refused", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"},
+		{name: "a target paused in the file", inFile: true, providers: []purchase.Status{busy}, code: CodePaused, retry: 300},
+		{name: "a refused solve", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"},
 			providers: []purchase.Status{busy}, code: CodeSolveRefused, detail: "wrong sitekey", retry: 1},
-		{name: "refused, tried in an hour",
+		{name: "a refused solve that is tried in an hour",
 			refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey", Until: time.Now().Add(time.Hour)},
 			providers: []purchase.Status{busy}, code: CodeSolveRefused, retry: 3500},
-		{name: "down", providers: []purchase.Status{paused("no money", time.Minute)}, code: CodeProviderDown,
+		{name: "a provider down", providers: []purchase.Status{paused("no money", time.Minute)}, code: CodeProviderDown,
 			detail: "no money", retry: 55},
-		{name: "down, all of them", providers: []purchase.Status{paused("no money", time.Hour),
+		{name: "all providers down", providers: []purchase.Status{paused("no money", time.Hour),
 			paused("wrong key", time.Minute)}, code: CodeProviderDown, detail: "solver is down (no money)", retry: 55},
-		{name: "budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"},
+		{name: "a full budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"},
 			providers: []purchase.Status{paused("no money", time.Hour)}, code: CodeBudget, detail: "the hour is full", retry: 1},
-		{name: "budget, but paused too", inFile: true, refilling: refill.Status{State: refill.Budget},
+		{name: "a full budget and a pause", inFile: true, refilling: refill.Status{State: refill.Budget},
 			providers: []purchase.Status{busy}, code: CodePaused, retry: 1},
-		{name: "one of two down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: CodePoolEmpty,
+		{name: "one provider down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: CodePoolEmpty,
 			retry: 1},
 		{name: "no provider at all", code: CodeProviderDown, retry: 1},
-		{name: "paused by an operator", paused: "paused by nightly until noon: the page changes", code: CodePaused,
+		{name: "a target paused by an operator", paused: "paused by nightly until noon: the page changes", code: CodePaused,
 			detail: "paused by nightly until noon", retry: 3500},
-		{name: "starved", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"},
+		{name: "a starved target", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"},
 			providers: []purchase.Status{busy}, code: CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
-		{name: "no requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy},
+		{name: "a target without requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy},
 			code: CodePoolEmpty, detail: "no caller asked for a while", retry: 1},
 	} {
 		set := sampleSet()

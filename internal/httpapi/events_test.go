@@ -62,20 +62,20 @@ func TestEvents(t *testing.T) {
 		}
 		all := eventsOf(t, d, "", admin)
 		if len(all.Events) != 5 || all.Events[4].Text != hostile {
-			t.Fatalf("%+v", all)
+			t.Fatalf("not five events, the hostile one last: %+v", all)
 		}
 		paused := all.Events[2]
 		until := time.Now().Add(time.Hour).UTC().Format("2006-01-02 15:04")
 		if paused.Kind != events.TargetPaused || !strings.HasPrefix(paused.Actor, "key ") ||
 			paused.Text != "Buying for target staging-login was paused until "+until+" UTC: the page changes." {
-			t.Errorf("%+v", paused)
+			t.Errorf("the event of the pause lacks the key, the end or the reason: %+v", paused)
 		}
 		if a := d.handle(t, http.MethodGet, "/events", "", admin); strings.ContainsAny(a.body, "<>\x1b") {
 			t.Errorf("not escaped: %s", a.body)
 		}
 		first := eventsOf(t, d, "?limit=3", admin)
 		if len(first.Events) != 3 || first.Events[2] != paused {
-			t.Errorf("%+v", first)
+			t.Errorf("the last three events do not end with the pause: %+v", first)
 		}
 		limited := eventsOf(t, d, "?limit=5", "Authorization: Bearer "+keyStaging)
 		if len(limited.Events) != 3 || limited.Events[2].ID != paused.ID {

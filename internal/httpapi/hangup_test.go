@@ -41,13 +41,13 @@ func TestTokenOfALeavingCallerReturnsOnce(t *testing.T) {
 		leave  func(*testing.T, *net.TCPConn)
 		back   int
 	}{
-		"reset":                     {"", reset, 1},
-		"closed":                    {"", func(t *testing.T, c *net.TCPConn) { _ = c.Close() }, 1},
-		"closed, may come back":     {"Idempotency-Key: k1\r\n", func(t *testing.T, c *net.TCPConn) { _ = c.Close() }, 0},
-		"closed only for sending":   {"", func(t *testing.T, c *net.TCPConn) { _ = c.CloseWrite() }, 1},
-		"reset, after pipelining":   {"", reset, 1},
-		"pipelined, may come back":  {"Idempotency-Key: k1\r\n", reset, 0},
-		"with a body, then a reset": {"Content-Length: 2\r\nContent-Type: application/json\r\n", reset, 1},
+		"a reset":                  {"", reset, 1},
+		"a close":                  {"", func(t *testing.T, c *net.TCPConn) { _ = c.Close() }, 1},
+		"a close with a key":       {"Idempotency-Key: k1\r\n", func(t *testing.T, c *net.TCPConn) { _ = c.Close() }, 0},
+		"a close only for sending": {"", func(t *testing.T, c *net.TCPConn) { _ = c.CloseWrite() }, 1},
+		"a reset after pipelining": {"", reset, 1},
+		"pipelining with a key":    {"Idempotency-Key: k1\r\n", reset, 0},
+		"a reset after a body":     {"Content-Length: 2\r\nContent-Type: application/json\r\n", reset, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := start(t, sampleSet(), nil, nil)
@@ -119,7 +119,7 @@ func TestCallerThatHangsUpTakesNothing(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "its ticket goes",
 		func() bool { return d.stock.readStock(t, d.target("staging-login")).Waiting == 0 })
 	d.fill(t, "staging-login", 1)
-	testkit.Equal(t, "tokens", d.stock.readStock(t, d.target("staging-login")).Fresh, 1)
+	testkit.Equal(t, "tokens in stock", d.stock.readStock(t, d.target("staging-login")).Fresh, 1)
 }
 
 // brokenConn is a connection that writes a limited number of bytes and then fails. The field room

@@ -102,7 +102,7 @@ func TestSeriesOfATarget(t *testing.T) {
 	set.Targets[0].Refill = targets.RefillAdaptive
 	d := start(t, set, nil, nil)
 	body := d.ask(t, "GET", "/metrics").body
-	testkit.Equal(t, "series", strings.Count(body, `target="checkout"`), 15)
+	testkit.Equal(t, "series of a target", strings.Count(body, `target="checkout"`), 15)
 }
 
 // TestOutcomesOfOrders: the ends of orders that mean the same have one outcome in the metrics.
@@ -119,5 +119,5 @@ func TestOutcomesOfOrders(t *testing.T) {
 	for outcome, n := range map[string]float64{"solved": 2, "failed": 3, "lost": 1, "refused": 2, "busy": 2} {
 		testkit.Equal(t, outcome, testutil.ToFloat64(m.solves.WithLabelValues("solver", outcome)), n)
 	}
-	testkit.Equal(t, "outcomes", testutil.CollectAndCount(m.solves), 5)
+	testkit.Equal(t, "series of solves", testutil.CollectAndCount(m.solves), 5)
 }

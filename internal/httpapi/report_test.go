@@ -105,7 +105,7 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 	}
 	checkProblem(t, "too long", d.report(t, reportPath, good+strings.Repeat(" ", MaxBody)), 413, CodeTooLarge,
 		"staging-login")
-	testkit.Equal(t, "counted", d.stock.countCalls("report"), 0)
+	testkit.Equal(t, "reports at the stock", d.stock.countCalls("report"), 0)
 	d.stock.failCalls("report", fmt.Errorf("x: %w", pool.ErrDown))
 	checkProblem(t, "without redis", d.report(t, reportPath, good), 503, CodeStoreDown, "staging-login")
 	d.stock.failCalls("", nil)
@@ -185,5 +185,5 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	reset(t, conn)
 	testkit.Within(t, 20*time.Second, "the take and both reports are over",
 		func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
-	testkit.Equal(t, "reports", len(d.buyer.passedReports()), 1)
+	testkit.Equal(t, "reports at the buyer", len(d.buyer.passedReports()), 1)
 }

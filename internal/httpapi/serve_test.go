@@ -87,7 +87,7 @@ func TestServerLimitsSlowClients(t *testing.T) {
 	s := d.HTTPServer()
 	if s.ReadTimeout != 5*time.Second || s.WriteTimeout != 10*time.Second || s.IdleTimeout != 60*time.Second ||
 		s.MaxHeaderBytes != 16<<10 {
-		t.Errorf("%+v", s)
+		t.Errorf("limits of the server: %+v", s)
 	}
 	if s.Protocols.HTTP2() || s.Protocols.UnencryptedHTTP2() {
 		t.Error("HTTP/2 is on: bytes of several answers would mix on a connection")

@@ -127,7 +127,7 @@ func TestSolveRequestsReachPackageSolve(t *testing.T) {
 		"token": "canary-token", "source": "solve", "provider": "solver", "solved_at": "2026-01-02T03:04:05.678Z",
 		"expires_at": "2026-01-02T03:06:05.678Z", "ttl_ms": 60000.0,
 	}
-	testkit.Equal(t, "answered", fmt.Sprint(got), fmt.Sprint(want))
+	testkit.Equal(t, "the answer", fmt.Sprint(got), fmt.Sprint(want))
 	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
 	if r := d.solver.last(); r.Guest != nil || r.Call.ID != d.target("staging-login").ID || r.Call.Wait != 2*time.Minute ||
 		r.Call.Margin != 40*time.Second ||
@@ -157,14 +157,14 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 		code      Code
 		says      string
 	}{
-		"another page":         {other, keyAll, 403, CodeForbidden, "solve.pages"},
-		"a limited key":        {fmt.Sprintf(guestBody, ""), keyStaging, 403, CodeForbidden, "limited"},
-		"another one's target": {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, CodeForbidden, "limited"},
-		"without the scope":    {fmt.Sprintf(guestBody, ""), keyStatus, 403, CodeForbidden, "scope solve"},
-		"an unknown field":     {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, CodeBadRequest, "canary: unknown"},
+		"a page of another site":  {other, keyAll, 403, CodeForbidden, "solve.pages"},
+		"a key of some targets":   {fmt.Sprintf(guestBody, ""), keyStaging, 403, CodeForbidden, "limited"},
+		"a forbidden target":      {fmt.Sprintf(targetBody, "checkout"), keyStaging, 403, CodeForbidden, "limited"},
+		"a key without the scope": {fmt.Sprintf(guestBody, ""), keyStatus, 403, CodeForbidden, "scope solve"},
+		"an unknown field":        {fmt.Sprintf(guestBody, `,"canary":1`), keyAll, 400, CodeBadRequest, "canary: unknown"},
 		"a misspelt dedup": {fmt.Sprintf(guestBody, `,"dedup":"idendity"`), keyAll, 400, CodeBadRequest,
 			"dedup: must be"},
-		"no JSON": {"type=turnstile", keyAll, 400, CodeBadRequest, "not JSON"},
+		"a body that is no JSON": {"type=turnstile", keyAll, 400, CodeBadRequest, "not JSON"},
 		"a large picture": {
 			`{"type":"image","image":"` + base64.StdEncoding.EncodeToString(make([]byte, 1<<20+1)) + `"}`, keyAll, 400,
 			CodeBadRequest, "1 MiB",
@@ -178,7 +178,7 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"1h"}`+strings.Repeat(" ", 65<<10)),
 		bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)
 	closed := start(t, sampleSet(), nil, nil)
-	checkProblem(t, "without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, CodeForbidden, "")
+	checkProblem(t, "a guest without the section", closed.solve(t, fmt.Sprintf(guestBody, "")), 403, CodeForbidden, "")
 	closed.solve(t, fmt.Sprintf(targetBody, "checkout")).check(t, "a target's identity without the section", 200)
 }
 
@@ -190,33 +190,33 @@ func TestSolveWithoutATokenHasACode(t *testing.T) {
 		code   Code
 		retry  string
 	}{
-		"failed":  {&pool.FailedError{Reason: "unsolvable"}, 502, CodeSolveFailed, ""},
-		"refused": {&pool.FailedError{BadParameters: true, Reason: "ERROR_SITEKEY"}, 422, CodeSolveRefused, ""},
-		"late":    {&pool.EmptyError{}, 504, CodeSolveTimeout, ""},
-		"crowded": {&pool.EmptyError{Full: true}, 503, CodePoolEmpty, "any"},
-		"rate":    {&pool.RateError{RetryAfter: 3 * time.Second}, 429, CodeRateLimited, "3"},
-		"budget": {&pool.FailedError{Obstacle: pool.ReasonBudget, Reason: "used up",
+		"a failed solve":     {&pool.FailedError{Reason: "unsolvable"}, 502, CodeSolveFailed, ""},
+		"refused parameters": {&pool.FailedError{BadParameters: true, Reason: "ERROR_SITEKEY"}, 422, CodeSolveRefused, ""},
+		"a time-out":         {&pool.EmptyError{}, 504, CodeSolveTimeout, ""},
+		"too many callers":   {&pool.EmptyError{Full: true}, 503, CodePoolEmpty, "any"},
+		"a used up rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, CodeRateLimited, "3"},
+		"a used up budget": {&pool.FailedError{Obstacle: pool.ReasonBudget, Reason: "used up",
 			Until: time.Now().Add(40 * time.Second)}, 503, CodeBudget, "40"},
-		"outage": {&pool.FailedError{Obstacle: pool.ReasonBrake, Reason: "ERROR_ZERO_BALANCE"}, 503, CodeProviderDown,
+		"an outage": {&pool.FailedError{Obstacle: pool.ReasonBrake, Reason: "ERROR_ZERO_BALANCE"}, 503, CodeProviderDown,
 			"any"},
-		"away":     {pool.ErrDown, 503, CodeStoreDown, "any"},
-		"stopping": {pool.ErrClosed, 503, CodeShuttingDown, "any"},
-		"conflict": {pool.ErrConflict, 409, CodeConflict, ""},
-		"other":    {errors.New("unheard of"), 500, CodeInternal, ""},
+		"no Redis":              {pool.ErrDown, 503, CodeStoreDown, "any"},
+		"a stopping replica":    {pool.ErrClosed, 503, CodeShuttingDown, "any"},
+		"another request's key": {pool.ErrConflict, 409, CodeConflict, ""},
+		"an unknown error":      {errors.New("unheard of"), 500, CodeInternal, ""},
 	} {
 		d.solver.err = c.err
 		a := d.solve(t, fmt.Sprintf(guestBody, ""))
 		checkProblem(t, name, a, c.status, c.code, "",
-			map[string]string{"crowded": "500 callers or more wait, the most for this identity"}[name])
+			map[string]string{"too many callers": "500 callers or more wait, the most for this identity"}[name])
 		if got := a.header.Get("Retry-After"); (got == "") != (c.retry == "") || c.retry != "any" && got != c.retry {
 			t.Errorf("%s: Retry-After %q", name, got)
 		}
 	}
 	d.solver.err = &pool.RateError{}
-	d.solve(t, fmt.Sprintf(guestBody, "")).check(t, "whose rate", 429, "the rate of on-demand solves is used up")
+	d.solve(t, fmt.Sprintf(guestBody, "")).check(t, "the rate of solves", 429, "the rate of on-demand solves is used up")
 	d.solver.err = &pool.EmptyError{}
-	checkProblem(t, "late, of a target", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504, CodeSolveTimeout,
-		"checkout")
+	checkProblem(t, "the time-out of a target is over", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504,
+		CodeSolveTimeout, "checkout")
 }
 
 // TestSolveAfterAReloadChecksRights: a caller that lost its rights in a reload during its wait gets

@@ -42,7 +42,7 @@ func TestTargetIsThatOfTheDocument(t *testing.T) {
 	whole := parseAnswer[struct{ Targets []map[string]any }](t, d.ask(t, "GET", "/status.json")).Targets[1]
 	one := parseAnswer[map[string]any](t, d.ask(t, "GET", "/pool/staging-login"))
 	if one["last_day"] == nil || one["hour"].(map[string]any)["minutes"] == nil {
-		t.Errorf("%v", one)
+		t.Errorf("the target lacks its last day or its minutes: %v", one)
 	}
 	for _, name := range []string{"last_day", "hour", "next_expiry_s"} {
 		delete(one, name)

@@ -55,22 +55,22 @@ func TestATokenCannotCome(t *testing.T) {
 			market    market
 			out, held bool
 		}{
-			"tokens can be bought":      {},
-			"the budget is used up":     {market: market{counts: pool.Counts{Status: used(time.Hour)}}, out: true},
-			"the budget has room again": {market: market{counts: pool.Counts{Status: used(-time.Second)}}},
-			"the budget, with an order": {market: market{counts: pool.Counts{Status: used(time.Hour), Orders: 1}}},
-			"the budget, with a token":  {market: market{counts: pool.Counts{Status: used(time.Hour), Fresh: 1}}},
-			"an outage":                 {market: market{down: true}, out: true},
-			"an outage, with an order":  {market: market{down: true, counts: pool.Counts{Orders: 1}}},
-			"starved":                   {market: market{counts: pool.Counts{Status: `{"state":"starved"}`}}},
-			"paused": {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}}}, out: true,
+			"tokens can be bought":       {},
+			"a used up budget":           {market: market{counts: pool.Counts{Status: used(time.Hour)}}, out: true},
+			"a budget with room again":   {market: market{counts: pool.Counts{Status: used(-time.Second)}}},
+			"a used up budget, an order": {market: market{counts: pool.Counts{Status: used(time.Hour), Orders: 1}}},
+			"a used up budget, a token":  {market: market{counts: pool.Counts{Status: used(time.Hour), Fresh: 1}}},
+			"an outage":                  {market: market{down: true}, out: true},
+			"an outage, an order":        {market: market{down: true, counts: pool.Counts{Orders: 1}}},
+			"a starved target":           {market: market{counts: pool.Counts{Status: `{"state":"starved"}`}}},
+			"a paused target": {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}}}, out: true,
 				held: true},
-			"paused, with an order": {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}, Orders: 1}},
+			"a paused target, an order": {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}, Orders: 1}},
 				held: true},
-			"paused in the file":          {target: targets.Target{Paused: true}, out: true, held: true},
-			"refused":                     {market: market{counts: pool.Counts{Brake: refused}}, out: true, held: true},
-			"the pool cannot be read":     {market: market{err: errors.New("away"), down: true}},
-			"cannot be read while paused": {target: targets.Target{Paused: true}, market: market{err: errors.New("away")}},
+			"a target paused in the file": {target: targets.Target{Paused: true}, out: true, held: true},
+			"refused parameters":          {market: market{counts: pool.Counts{Brake: refused}}, out: true, held: true},
+			"no answer of the pool":       {market: market{err: errors.New("away"), down: true}},
+			"a paused target, no answer":  {target: targets.Target{Paused: true}, market: market{err: errors.New("away")}},
 		} {
 			target, supply := &c.target, c.market.server()
 			testkit.Equal(t, name+", held", supply.IsHeld(t.Context(), target), c.held)

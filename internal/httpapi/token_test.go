@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -104,11 +105,11 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 	}
 	want := pool.Call{ID: set.Targets[1].ID, Margin: 40 * time.Second, MostTickets: 20, Rate: 20, RatePer: time.Minute,
 		Row: `{"Key":"-","Target":"staging-login"}`}
-	testkit.DeepEqual(t, "plain", sent("/pool/staging-login/token"), want)
+	testkit.DeepEqual(t, "the call of a request without parameters", sent("/pool/staging-login/token"), want)
 	named := pool.Call{ID: want.ID, MinTTL: 90500 * time.Millisecond}
 	solve.Identify(&named, "anyone\x00"+string(want.ID), "order 7")
 	want.Wait, want.MinTTL, want.Fingerprint = 60*time.Second, named.MinTTL, named.Fingerprint
-	testkit.DeepEqual(t, "everything",
+	testkit.DeepEqual(t, "the call of a request with all parameters",
 		sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"), want)
 	// valid values of wait and min_ttl; a number without a unit is in seconds
 	for query, waits := range map[string][2]time.Duration{
@@ -119,11 +120,11 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		d.ask(t, "GET", "/pool/staging-login/token?"+query).check(t, "?"+query, 503)
 		_, got := d.stock.countTakes()
 		testkit.Equal(t, "wait and min_ttl of ?"+query, [2]time.Duration{got.Wait, got.MinTTL}, waits)
-		d.stock.before = nil
+		d.stock.before = nil // the next request may take
 	}
 	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second,
 		Wait: 20 * time.Second, Row: `{"Key":"-","Target":"checkout"}`}
-	testkit.DeepEqual(t, "on_empty wait", sent("/pool/checkout/token"), want)
+	testkit.DeepEqual(t, "the call for a target with on_empty: wait", sent("/pool/checkout/token"), want)
 	want.Wait = 0
 	testkit.DeepEqual(t, "an explicit wait beats on_empty", sent("/pool/checkout/token?wait=0s"), want)
 }
@@ -183,7 +184,7 @@ func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 	first, again := given[:4], given[4:]
 	testkit.DeepEqual(t, "tokens given again", again, first)
 	slices.Sort(first)
-	testkit.Equal(t, "scopes", len(slices.Compact(first)), 4)
+	testkit.Equal(t, "different tokens", len(slices.Compact(first)), 4)
 }
 
 // TestTargetNamesAreStrict: a path leads to a target only by the name itself.
@@ -221,7 +222,7 @@ func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 // responds with 503.
 func TestStoppingRefusesTakes(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.ask(t, "GET", "/readyz").check(t, "ready", 200)
+	d.ask(t, "GET", "/readyz").check(t, "readyz before the stop", 200)
 	d.Stopping()
 	a := d.ask(t, "GET", "/pool/staging-login/token?wait=5s")
 	checkProblem(t, "a token while stopping", a, 503, CodeShuttingDown, "staging-login")
@@ -247,6 +248,6 @@ func TestWaitOutlivesReadTimeout(t *testing.T) {
 	}
 	for _, body := range []string{"", " "} { // with a body, net/http begins to read ahead at a later moment
 		a := d.send(t, "POST", "/pool/staging-login/token?wait=1s", strings.NewReader(body))
-		a.check(t, "body", 200)
+		a.check(t, fmt.Sprintf("a wait with the body %q", body), 200)
 	}
 }

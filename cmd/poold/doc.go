@@ -7,4 +7,6 @@
 // serve.go wires the packages of the daemon together in one function, and lifecycle.go starts and stops
 // them in stages. reload.go applies a changed file. redis.go and stores.go open Redis and the stores of
 // the history and of shared solves, and providers.go creates the clients of the solving services.
+//
+// Of the tests, read e2e_test.go first.
 package main

@@ -69,8 +69,8 @@ func TestEndToEnd(t *testing.T) {
 	p := startPoold(t, config, canaryServer, "PROVIDER_KEY="+canaryProvider, "SERVER_KEY="+canaryServer,
 		"REDIS=redis://:"+canaryRedis+"@"+redis, "PROXY="+canaryProxy)
 
-	warm(t, p, "login", 10*time.Second)
-	warm(t, p, "checkout", 10*time.Second)
+	fill(t, p, "login", 10*time.Second)
+	fill(t, p, "checkout", 10*time.Second)
 	// No caller took a token and no token has expired, so the number of bought tokens is the depth.
 	atRest := ledger(t, service)
 	for _, name := range []string{"login", "checkout"} {
@@ -78,9 +78,10 @@ func TestEndToEnd(t *testing.T) {
 	}
 
 	tokens := takeMany(t, p, 200, 20)
-	t.Run("added target is warm", func(t *testing.T) {
+	// The second subtest takes from the target that the first one adds.
+	t.Run("an added target is filled", func(t *testing.T) {
 		writeFile(t, config, text+extraTarget)
-		warm(t, p, "added", 20*time.Second)
+		fill(t, p, "added", 20*time.Second)
 		h, code, err := p.take(t.Context(), http.DefaultClient, "added", "")
 		if err != nil || code != http.StatusOK {
 			t.Fatalf("taking: %d, %v", code, err)
@@ -88,7 +89,7 @@ func TestEndToEnd(t *testing.T) {
 		checkIdentity(t, "added", h)
 		tokens = append(tokens, h.Token)
 	})
-	t.Run("broken edit changes nothing", func(t *testing.T) {
+	t.Run("a broken edit changes nothing", func(t *testing.T) {
 		for _, broken := range []string{
 			text + "\n  bad: {type: nonsense}\n",
 			strings.Replace(text, "concurrency: 60", "concurrency: ${PROVIDER_KEY}", 1),
@@ -204,9 +205,10 @@ func bought(books simulatedtest.Ledger, id captcha.ID) int {
 	return n
 }
 
-func warm(t *testing.T, p *process, target string, limit time.Duration) {
+// fill waits until a target has as many tokens as its depth, and no order.
+func fill(t *testing.T, p *process, target string, limit time.Duration) {
 	t.Helper()
-	testkit.Within(t, limit, target+" to be warm", func() bool {
+	testkit.Within(t, limit, target+" to be full", func() bool {
 		for _, s := range allTargets(t, p) {
 			if s.Name == target {
 				return s.Fresh == s.Depth && s.InFlight == 0

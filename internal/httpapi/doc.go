@@ -41,6 +41,8 @@
 //	delivery.go         sends a token, or returns it if its connection sent no byte
 //	report.go           reports of callers on their tokens
 //
+// Of the tests, read token_test.go first.
+//
 // Package page renders the status as HTML. Package wire encodes and decodes the protocols of the solving services, and
 // package compat keeps their tasks.
 //

@@ -11,6 +11,8 @@
 //	brakes.go    what calls say about an account: its brake, its state, probes and the events
 //	callback.go  callbacks and dead letters
 //
+// Of the tests, read TestEnds (order_test.go) and testdata/ends.txt first.
+//
 // # The types of an order
 //
 //	pool.Order     what place stores; pool.JournalEntry is an Order in the journal, pool.End what ends it

@@ -1,6 +1,8 @@
 // Package solve serves POST /solve: a ready token, or a token that is bought for the request. Takes from a target also
 // use this package, because with `on_empty: solve` a token is bought for the caller.
 //
+// Of the tests, read stories_test.go with testdata/stories.txt and shared.txt first.
+//
 // # Place in the flow
 //
 // Package httpapi calls Service.Solve, which takes from package pool. A guest is an identity without a target. Its

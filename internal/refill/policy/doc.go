@@ -7,6 +7,8 @@
 //	outlook     the value of one more token (outlook.go), from forecasts (forecast.go)
 //	Simulation  a demand (demand.go) that is replayed against the policy (simulation.go, replay.go)
 //
+// Of the tests, read decide_test.go first.
+//
 // With `refill: fixed` the depth is wanted: an order is placed while the fresh tokens that outlive the lead time, plus
 // the orders, less the pending callers, are fewer than the depth.
 //

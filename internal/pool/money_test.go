@@ -16,7 +16,7 @@ import (
 	"poold/internal/redisdb/redistest"
 )
 
-// The dates of the scripts agree with the calendar: a step of 1 ms less than half a day meets each day at other moments.
+// The dates of the scripts agree with the calendar, at moments that differ from day to day.
 func TestDates(t *testing.T) {
 	db := redis.NewClient(&redis.Options{Addr: redistest.Server(t)})
 	defer func() { _ = db.Close() }()

@@ -21,6 +21,7 @@ func aCall(change func(c *Call)) *Call {
 
 const (
 	oneToken  = "RPUSH tokens:A now+60000|o1\nSET token:o1 now-5000|main|5|agent|T1\n"
+	aReply    = "SET reply:c token||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n"
 	twoTokens = oneToken + "RPUSH tokens:A now+90000|o2\nSET token:o2 now-5000|main|5||T2\n"
 )
 
@@ -64,7 +65,12 @@ func sharing(hangsUp time.Duration) func(p *Pool) any {
 	}
 }
 
-func waiting(c *Call) { c.Wait = time.Minute }
+func withRow(c *Call)   { c.Row = "{}" }
+func rated(c *Call)     { c.Rate, c.RatePer = 2, time.Second }
+func ofTask(c *Call)    { c.Task = true }
+func waiting(c *Call)   { c.Wait = time.Minute }
+func keyed(c *Call)     { c.Fingerprint = "fp" }
+func keyedWait(c *Call) { waiting(c); keyed(c) }
 
 var tables = map[string][]row{
 	"take": {
@@ -81,7 +87,7 @@ var tables = map[string][]row{
 		{name: "a take whose caller has given up gets nothing", given: oneToken, call: late(once(aCall(nil)))},
 		{name: "a full outbox drops the row of a take and counts it",
 			given: "XADD outbox:handouts 1-1 a 1\nXADD outbox:handouts 1-2 a 1\nXADD outbox:handouts 1-3 a 1\n",
-			call:  once(aCall(func(c *Call) { c.Row = "{}" }))},
+			call:  once(aCall(withRow))},
 		{name: "a hit of a guest counts for all guests",
 			given: "RPUSH tokens:guest-A now+60000|o1\nSET token:o1 now-5000|main|5|agent|T1\n",
 			call:  once(aCall(func(c *Call) { c.ID = Guest("A") }))},
@@ -112,32 +118,24 @@ var tables = map[string][]row{
 			call:  once(aCall(waiting))},
 		{name: "a waiting call learns that no order can be placed for it",
 			given: "SET reply:c failed|||{\"obstacle\":\"budget\",\"until\":\"2026-01-02T03:04:10Z\"," +
-				"\"reason\":\"the|budget\"}\n",
-			call: once(aCall(waiting))},
+				"\"reason\":\"the|budget\"}\n", call: once(aCall(waiting))},
 		{name: "the answer of an Idempotency-Key is kept until the token dies", given: oneToken,
 			call: once(aCall(func(c *Call) { c.Fingerprint = "fp"; c.Row = `{"caller":"qa"}` }))},
 		{name: "a later request with the Idempotency-Key gets the same token, as a replay",
-			given: "SET reply:c token|fp|first|hits|o9|now+9000|now-2000|now-5000|main|5||T9\n",
-			call:  once(aCall(func(c *Call) { c.Fingerprint = "fp" }))},
+			given: "SET reply:c token|fp|first|hits|o9|now+9000|now-2000|now-5000|main|5||T9\n", call: once(aCall(keyed))},
 		{name: "an Idempotency-Key of another request is a conflict", given: "SET reply:c token|fp|n|hits|o9|now+9000\n",
 			call: once(aCall(func(c *Call) { c.Fingerprint = "other" }))},
-		{name: "a waiting call with an Idempotency-Key leaves a mark and a ticket",
-			call: once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+		{name: "a waiting call with an Idempotency-Key leaves a mark and a ticket", call: once(aCall(keyedWait))},
 		{name: "a waiting call with an Idempotency-Key gets its token",
-			given: oneToken + "SET reply:c waiting|fp|\nZADD tickets:A 1 1000|r1|c\n",
-			call:  once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+			given: oneToken + "SET reply:c waiting|fp|\nZADD tickets:A 1 1000|r1|c\n", call: once(aCall(keyedWait))},
 		{name: "a request that waits at another replica leaves no second ticket",
-			given: "SET reply:c waiting|fp|r2\nZADD tickets:A 1 1000|r2|c\n",
-			call:  once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+			given: "SET reply:c waiting|fp|r2\nZADD tickets:A 1 1000|r2|c\n", call: once(aCall(keyedWait))},
 		{name: "a request that waited at a dead replica leaves a new ticket",
-			given: "SET reply:c waiting|fp|dead\nZADD tickets:A 1 1000|dead|c\n",
-			call:  once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+			given: "SET reply:c waiting|fp|dead\nZADD tickets:A 1 1000|dead|c\n", call: once(aCall(keyedWait))},
 		{name: "a waiting request with an Idempotency-Key learns that its order failed",
-			given: "SET reply:c failed|||{\"reason\":\"bad\"}\n",
-			call:  once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }), false)},
+			given: "SET reply:c failed|||{\"reason\":\"bad\"}\n", call: once(aCall(keyedWait), false)},
 		{name: "a later request with the Idempotency-Key of a failed one tries again",
-			given: "SET reply:c failed|||{\"reason\":\"bad\"}\n",
-			call:  once(aCall(func(c *Call) { waiting(c); c.Fingerprint = "fp" }))},
+			given: "SET reply:c failed|||{\"reason\":\"bad\"}\n", call: once(aCall(keyedWait))},
 		{name: "two requests wait with one Idempotency-Key, and the time-out of one leaves their ticket",
 			call: sharing(time.Minute)},
 		{name: "two requests wait with one Idempotency-Key, and the hang-up of one leaves their ticket",
@@ -145,10 +143,9 @@ var tables = map[string][]row{
 		{name: "a hand-out below the rate passes and is counted", given: oneToken + "LPUSH rate:A now-500 now-100\n",
 			call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 3, time.Second }))},
 		{name: "a rate keeps the times of as many hand-outs as it needs",
-			given: oneToken + "LPUSH rate:A now-9000 now-8000 now-7000\n",
-			call:  once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
+			given: oneToken + "LPUSH rate:A now-9000 now-8000 now-7000\n", call: once(aCall(rated))},
 		{name: "a take beyond the rate is refused", given: oneToken + "LPUSH rate:A now-500 now-100\n",
-			call: once(aCall(func(c *Call) { c.Rate, c.RatePer = 2, time.Second }))},
+			call: once(aCall(rated))},
 		{name: "a waiting call beyond the rate pauses", given: oneToken + "LPUSH rate:A now-500 now-100\n",
 			call: once(aCall(func(c *Call) { waiting(c); c.Rate, c.RatePer = 2, time.Second }))},
 		{name: "a waiting call is refused if it is beyond the rate when its wait is over",
@@ -159,14 +156,12 @@ var tables = map[string][]row{
 				})
 				return taken(p.Take(ctx, aCall(func(c *Call) { c.Rate, c.RatePer, c.Wait = 1, time.Second, 600*time.Millisecond })))
 			}},
-		{name: "a task leaves a ticket without a replica", call: once(aCall(func(c *Call) { c.Task = true }))},
-		{name: "a token is kept for the ticket of a task", given: oneToken + "ZADD tickets:A 1 1000||task\n",
-			call: once(aCall(nil))},
+		{name: "a task leaves a ticket without a replica", call: once(aCall(ofTask))},
+		{name: "a token is kept for a task", given: oneToken + "ZADD tickets:A 1 1000||task\n", call: once(aCall(nil))},
 		{name: "a token that expired unread ends its task",
-			given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 0||c 2 0||d\n",
-			call:  once(aCall(func(c *Call) { c.Task = true }))},
+			given: "RPUSH tokens:A now+500|o0\nZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(ofTask))},
 		{name: "a task gets another token than the one that expired unread", given: "RPUSH tokens:A now+500|o0\n" + oneToken +
-			"ZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(func(c *Call) { c.Task = true }))},
+			"ZADD tickets:A 1 0||c 2 0||d\n", call: once(aCall(ofTask))},
 		{name: "a caller's key pays for its token once, also if the take is repeated",
 			given: oneToken, call: once(aCall(pays)), twice: true},
 		{name: "a caller's key whose money is spent gets nothing, and the next caller wakes", given: oneToken +
@@ -183,21 +178,18 @@ var tables = map[string][]row{
 	},
 	"cancel": {
 		{name: "the token of a caller that left returns to the stock",
-			given: "SET reply:c token||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n" +
-				"RPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
+			given: aReply + "RPUSH tokens:A now+70000|o2\n", call: cancelled(aCall(nil), "left")},
 		{name: "a call whose wait is over is a miss", given: "ZADD tickets:A 1 1000|r1|c\n",
-			call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "missed")},
+			call: cancelled(aCall(withRow), "missed")},
 		{name: "a waiting caller that leaves wakes the next one", given: oneToken +
 			"ZADD tickets:A 1 1000|r1|c 2 1000|r2|next 3 1000|r2|third\n", call: cancelled(aCall(nil), "left")},
-		{name: "a repeated cancel returns the token once",
-			given: "SET reply:c token||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\nRPUSH tokens:A now+50000|o2\n",
-			call:  cancelled(aCall(nil), "left"), twice: true},
+		{name: "a repeated cancel returns the token once", given: aReply + "RPUSH tokens:A now+50000|o2\n",
+			call: cancelled(aCall(nil), "left"), twice: true},
 		{name: "a returned token within its margin expires",
 			given: "SET reply:c token||n|hits|o1|now+900|now-2000|now-5000|main|5||T1\n", call: cancelled(aCall(nil), "left")},
 		{name: "a returned token wakes the caller that can use it",
-			given: "SET reply:c token||n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n" +
-				"ZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n",
-			call: cancelled(aCall(func(c *Call) { c.Row = "{}" }), "left")},
+			given: aReply + "ZADD tickets:A 1 70000|r2|long 2 1000|r2|short 3 1000|r2|late\n",
+			call:  cancelled(aCall(withRow), "left")},
 		{name: "a returned token is paid back, on the day of its take", given: "HSET money:key:qa:2026-01 01 9 02 9\n" +
 			"SET reply:c token||n|hits|o1|now+60000|now-86400000|now-5000|main|5000||T1\n",
 			call: cancelled(aCall(pays), "left")},
@@ -206,13 +198,11 @@ var tables = map[string][]row{
 		}},
 		{name: "a cancelled call with an Idempotency-Key keeps its token",
 			given: "SET reply:c token|fp|n|hits|o1|now+60000|now-2000|now-5000|main|5||T1\n",
-			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+			call:  cancelled(aCall(keyed), "left")},
 		{name: "a cancelled call with an Idempotency-Key that waits leaves nothing",
-			given: "SET reply:c waiting|fp|r1\nZADD tickets:A 1 1000|r1|c\n",
-			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+			given: "SET reply:c waiting|fp|r1\nZADD tickets:A 1 1000|r1|c\n", call: cancelled(aCall(keyed), "left")},
 		{name: "a cancelled call with an Idempotency-Key leaves the ticket of another replica",
-			given: "SET reply:c waiting|fp|r2\nZADD tickets:A 1 1000|r2|c\n",
-			call:  cancelled(aCall(func(c *Call) { c.Fingerprint = "fp" }), "left")},
+			given: "SET reply:c waiting|fp|r2\nZADD tickets:A 1 1000|r2|c\n", call: cancelled(aCall(keyed), "left")},
 	},
 	"money": {
 		{name: "a caller's key that has money left can pay", given: "HSET money:key:qa:2026-01 01 7 02 6\n", call: affords},
@@ -310,11 +300,10 @@ var tables = map[string][]row{
 	},
 	"due": {
 		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n",
-			call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
+			call: dueTwo},
 		{name: "the first identity of an obstacle that may have ended is due",
 			given: "ZADD due now+20000 A now+20000 B\nZADD queue:main 5 B 6 A\n" +
-				"ZADD obstacles now-1 main now-1 empty now+1 later\nZADD queue:later 5 C\n",
-			call: func(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }},
+				"ZADD obstacles now-1 main now-1 empty now+1 later\nZADD queue:later 5 C\n", call: dueTwo},
 		{name: "a pass of the targets keeps the times of known ones, and new ones are due", given: "ZADD due now+20000 A\n",
 			call: func(p *Pool) any { return p.SetDue(context.Background(), []captcha.ID{"A", "B"}) }},
 	},
@@ -325,17 +314,13 @@ var tables = map[string][]row{
 			call: func(p *Pool) any { return p.Decided(context.Background(), "A", -1, "") }},
 		{name: "a decision is stored with the next one due at once", given: "ZADD due now+2000 A\n",
 			call: func(p *Pool) any { return p.Decided(context.Background(), "A", 0, "") }},
-		{name: "an unknown identity that nobody needs is forgotten", given: "ZADD due now+9000 A\n",
-			call: func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+		{name: "an unknown identity that nobody needs is forgotten", given: "ZADD due now+9000 A\n", call: disowned},
 		{name: "an unknown identity with a token is due when it expires",
-			given: "ZADD due now+9000 A\nRPUSH tokens:A now-1|o0 now+5000|o1\n",
-			call:  func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+			given: "ZADD due now+9000 A\nRPUSH tokens:A now-1|o0 now+5000|o1\n", call: disowned},
 		{name: "an unknown identity with a caller stays due",
-			given: "ZADD due now+9000 A\nZADD tickets:A 1767323045000001 1000||c\n",
-			call:  func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+			given: "ZADD due now+9000 A\nZADD tickets:A 1767323045000001 1000||c\n", call: disowned},
 		{name: "an unknown identity with callers of dead replicas is forgotten",
-			given: "ZADD due now+9000 A\nZADD tickets:A 1767323045000001 1000|dead|c\n",
-			call:  func(p *Pool) any { return p.Disown(context.Background(), "A") }},
+			given: "ZADD due now+9000 A\nZADD tickets:A 1767323045000001 1000|dead|c\n", call: disowned},
 	},
 	"counters": {
 		{name: "the first event of an identity notes its counters", call: missedAfter(0), twice: true},
@@ -394,8 +379,7 @@ var tables = map[string][]row{
 	"place": {
 		{name: "an order is placed", call: placed(nil)},
 		{name: "a repeated placing changes nothing", call: placed(nil), twice: true},
-		{name: "a late repetition of a placing does not bring an ended order back", given: "HSET order:o state ended\n",
-			call: placed(nil)},
+		{name: "a late repetition brings no ended order back", given: "HSET order:o state ended\n", call: placed(nil)},
 		{name: "a placing brings its replica back that was buried meanwhile", given: "ZREM replicas r1\n", call: placed(nil)},
 		{name: "no order is placed if tokens and orders suffice",
 			given: oneToken + "ZADD inflight:A now+9 x\nZADD queue:main 5 A\n", call: placed(nil)},
@@ -450,7 +434,8 @@ var tables = map[string][]row{
 		{name: "no order is placed whose price exceeds the money of the month",
 			given: "HSET money:overall:2026-01 01 7010 02 1\n", call: placed(inMoney(10000, 10000))},
 		{name: "a refusal names, of two full limits, the one that opens last",
-			given: "ZADD solves:overall now-1000 x now-500 y\nHSET money:overall:2026-01 02 7011\n", call: placed(func(o *Order) {
+			given: "ZADD solves:overall now-1000 x now-500 y\nHSET money:overall:2026-01 02 7011\n",
+			call: placed(func(o *Order) {
 				o.Price, o.Budgets = 3_000_000, []Budget{{Scope: ScopeOverall, PerHour: 2, MicrosPerDay: 10000}}
 			})},
 		{name: "a target whose own money is spent gets no turn", given: "HSET money:A:2026-01 02 1\n",
@@ -469,23 +454,19 @@ var tables = map[string][]row{
 		{name: "a submit of an ended order is refused", given: "HSET order:o owner r1 state ended\n", call: begun("n")},
 	},
 	"bought": {
-		{name: "an order whose task is known is bought", given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n",
-			call: boughtWith("7")},
-		{name: "an order whose submit had no answer is bought and unknown",
-			given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n", call: boughtWith("")},
-		{name: "a repeated purchase counts once",
-			given: "HSET order:o owner r1 state submitting\nSADD owned:r1 o\n", call: boughtWith("7"), twice: true},
+		{name: "an order whose task is known is bought", given: inSubmit + "SADD owned:r1 o\n", call: boughtWith("7")},
+		{name: "an order whose submit had no answer is unknown", given: inSubmit + "SADD owned:r1 o\n", call: boughtWith("")},
+		{name: "a repeated Bought counts once", given: inSubmit + "SADD owned:r1 o\n", call: boughtWith("7"), twice: true},
 		{name: "an accepted submit proves the account",
 			given: "HSET order:o owner r1 state submitting account main submitted now-700\nHSET brake:k kind refused count 3\n",
 			call:  boughtWith("7")},
 		{name: "an accepted submit whose start is not known proves the account",
 			given: "HSET order:o owner r1 state placed account main\nHSET brake:k kind outage\n", call: boughtWith("7")},
-		{name: "an accepted submit leaves a brake of polls",
-			given: "HSET order:o owner r1 state submitting\nHSET brake:k kind polls\n", call: boughtWith("7")},
+		{name: "an accepted submit keeps polls braked", given: inSubmit + "HSET brake:k kind polls\n", call: boughtWith("7")},
 		{name: "an accepted submit leaves a brake that only a token ends",
-			given: "HSET order:o owner r1 state submitting\nHSET brake:k kind hangs\n", call: boughtWith("7")},
+			given: inSubmit + "HSET brake:k kind hangs\n", call: boughtWith("7")},
 		{name: "an unknown order counts for its time-out",
-			given: "HSET order:o owner r1 state submitting\nZADD deadlines now+90000 o\nZADD permits:main now+90000 o\n" +
+			given: inSubmit + "ZADD deadlines now+90000 o\nZADD permits:main now+90000 o\n" +
 				"ZADD inflight:A now+90000 o\n", call: boughtWith("")},
 		{name: "whoever knows the task becomes the owner", given: "HSET order:o owner r2 state unknown\nSADD owned:r2 o\n",
 			call: boughtWith("7")},
@@ -495,8 +476,7 @@ var tables = map[string][]row{
 			given: "HSET order:o owner r2 state submitting\n", call: boughtWith("")},
 		{name: "a submit without an answer changes nothing if the task is known",
 			given: "HSET order:o owner r1 state bought task 7\n", call: boughtWith("")},
-		{name: "a task that another order has is refused",
-			given: "HSET order:o owner r1 state submitting\nSET task:main:7 other\n", call: boughtWith("7")},
+		{name: "a task of another order is refused", given: inSubmit + "SET task:main:7 other\n", call: boughtWith("7")},
 		{name: "a task of an ended order changes nothing", given: "HSET order:o state ended\n", call: boughtWith("7")},
 	},
 	"end": {
@@ -508,8 +488,7 @@ var tables = map[string][]row{
 		{name: "an order whose parameters are refused brakes its identity", given: aSubmit, call: ended(how(BadParameters))},
 		{name: "an order for which the service has no slot brakes the account for a second",
 			given: aSubmit, call: ended(how(Busy))},
-		{name: "a fault of the account ends the order, and its brake is set elsewhere", given: aSubmit,
-			call: ended(how(Fault))},
+		{name: "a fault of the account ends the order, its brake is set elsewhere", given: aSubmit, call: ended(how(Fault))},
 		{name: "an order that was not submitted is stopped", given: aPlacedOrder, call: ended(how(Stopped))},
 		{name: "an order past its deadline that was not submitted is stopped", given: aPlacedOrder, call: ended(how(Late))},
 		{name: "an order past its deadline that may have been submitted is lost", given: aSubmit, call: ended(how(Late))},
@@ -517,8 +496,7 @@ var tables = map[string][]row{
 		{name: "an ended order does not end again", given: "HSET order:o state ended\n", call: ended(nil)},
 		{name: "a replica that does not own the order cannot end it",
 			given: strings.Replace(anOrder, "owner r1", "owner r2", 1), call: ended(nil)},
-		{name: "a callback ends an order before its task is known", given: aSubmit,
-			call: ended(func(e *End) { e.Anyone = true })},
+		{name: "a callback comes before the task is known", given: aSubmit, call: ended(func(e *End) { e.Anyone = true })},
 		{name: "a callback ends an unknown order", given: anUnknownOrder, call: ended(func(e *End) { e.Anyone = true })},
 		{name: "an unknown order is refused after all, and was not bought", given: anUnknownOrder, call: ended(how(Refused))},
 		{name: "an order whose parameters a poll refuses has been bought", given: anOrder, call: ended(how(BadParameters))},
@@ -564,25 +542,20 @@ var tables = map[string][]row{
 		{name: "a solve ends the identity's brake but not its pause", given: anOrder +
 			"HSET brake:A kind failed reason no since now-9 count 8 every 5000 next now+9 paused why resumes 0\n",
 			call: ended(nil)},
-		{name: "a probe with refused parameters doubles the interval of the brake", given: aSubmit +
-			"HSET brake:A kind bad_parameters since now-60000 count 8 every 60000 next now-1\n",
-			call: ended(how(BadParameters))},
-		{name: "a probe with refused parameters lengthens the interval to an hour at most", given: aSubmit +
-			"HSET brake:A kind bad_parameters since now-90000 count 8 every 3000000 next now-1\n",
-			call: ended(how(BadParameters))},
-		{name: "an order with refused parameters that was placed before the brake doubles nothing", given: aSubmit +
-			"HSET brake:A kind bad_parameters since now-5 count 8 every 60000 next now+59995\n",
-			call: ended(how(BadParameters))},
-		{name: "a token of an order placed before a refusal of the parameters leaves their brake", given: anOrder +
-			"HSET brake:A kind bad_parameters since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(nil)},
-		{name: "a token of an order placed after a refusal of the parameters ends their brake", given: anOrder +
-			"HSET brake:A kind bad_parameters since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(nil)},
-		{name: "a failure of an order placed before a refusal of the parameters leaves their brake", given: anOrder +
-			"HSET brake:A kind bad_parameters since now-5 count 8 every 60000 next now+59995 reason bad\n",
-			call: ended(how(Failed))},
-		{name: "a failure of an order placed after a refusal of the parameters replaces their brake", given: anOrder +
-			"HSET brake:A kind bad_parameters since now-60000 count 8 every 60000 next now-1 reason bad\n",
-			call: ended(how(Failed))},
+		{name: "a probe with refused parameters doubles the interval of the brake", given: aSubmit + badBrake +
+			"since now-60000 count 8 every 60000 next now-1\n", call: ended(how(BadParameters))},
+		{name: "a probe with refused parameters lengthens the interval to an hour at most", given: aSubmit + badBrake +
+			"since now-90000 count 8 every 3000000 next now-1\n", call: ended(how(BadParameters))},
+		{name: "an order with refused parameters from before the brake doubles nothing", given: aSubmit + badBrake +
+			"since now-5 count 8 every 60000 next now+59995\n", call: ended(how(BadParameters))},
+		{name: "a token of an order from before the brake of refused parameters leaves it", given: anOrder + badBrake +
+			"since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(nil)},
+		{name: "a token of an order from after the brake of refused parameters ends it", given: anOrder + badBrake +
+			"since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(nil)},
+		{name: "a failure of an order from before the brake of refused parameters leaves it", given: anOrder + badBrake +
+			"since now-5 count 8 every 60000 next now+59995 reason bad\n", call: ended(how(Failed))},
+		{name: "a failure of an order from after the brake of refused parameters replaces it", given: anOrder + badBrake +
+			"since now-60000 count 8 every 60000 next now-1 reason bad\n", call: ended(how(Failed))},
 		{name: "a compared provider solves its first order, and its sums begin",
 			given: anOrder, call: ended(compared), twice: true},
 		{name: "the sums of a compared provider fade with later outcomes and with the time", given: anOrder + someSums,
@@ -591,8 +564,7 @@ var tables = map[string][]row{
 			"HSET outcomes:main:turnstile at now+9000 recent 7\n", call: ended(how(Lost), compared)},
 		{name: "a token that comes too late for its margin is solved in the sums", given: anOrder,
 			call: ended(compared, func(e *End) { e.Lifetime = 11 * time.Second })},
-		{name: "an order for which the service has no slot leaves the sums", given: aSubmit,
-			call: ended(how(Busy), compared)},
+		{name: "an order without a slot at the service leaves the sums", given: aSubmit, call: ended(how(Busy), compared)},
 		{name: "a fault of the account leaves the sums", given: aSubmit, call: ended(how(Fault), compared)},
 		{name: "an order that was not submitted leaves the sums", given: aPlacedOrder, call: ended(how(Stopped), compared)},
 		{name: "a compared provider is avoided after it refused the parameters", given: anOrder,
@@ -658,7 +630,7 @@ var tables = map[string][]row{
 		{name: "a fault of the account sets its brake", call: braked(BrakeAccount, time.Second)},
 		{name: "a repeated fault of the account keeps its start",
 			given: "HSET brake:k kind account since now-9000 every 5000 next now-1\n", call: braked(BrakeAccount, time.Second)},
-		{name: "a fault sets no brake if a later call has proved the account", given: "HSET brake:k up now-500\n",
+		{name: "a fault from before a proof sets no brake", given: "HSET brake:k up now-500\n",
 			call: braked(BrakeAccount, time.Second)},
 		{name: "a fault sets a brake in spite of a proof in the future",
 			given: "HSET brake:k up now+500\n", call: braked(BrakeAccount, time.Second)},
@@ -677,10 +649,8 @@ var tables = map[string][]row{
 		{name: "a proof from before the fault leaves the account's brake",
 			given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: lifted(time.Second)},
 		{name: "a retry of a braked account makes its probe due",
-			given: "HSET brake:k kind account since now-900 every 5000 next now+1\n",
-			call:  func(p *Pool) any { return p.Retry(context.Background(), "k", "main") }},
-		{name: "a retry of an account without a brake changes nothing", given: "HSET brake:k up 5\n",
-			call: func(p *Pool) any { return p.Retry(context.Background(), "k", "main") }},
+			given: "HSET brake:k kind account since now-900 every 5000 next now+1\n", call: probed},
+		{name: "a retry of an account without a brake changes nothing", given: "HSET brake:k up 5\n", call: probed},
 	},
 	"pause": {
 		{name: "an operator pauses an identity with a reason and an end",
@@ -689,16 +659,12 @@ var tables = map[string][]row{
 		{name: "an operator pauses an identity without a reason and without an end",
 			call: func(p *Pool) any { return p.Pause(context.Background(), "A", " ", 0) }},
 		{name: "a resume ends the pause, and lets the identity try at once",
-			given: "HSET brake:A paused works resumes 0 next now+9999 since now-5 every 60000\n",
-			call:  func(p *Pool) any { return fmt.Sprint(p.Resume(context.Background(), "A")) }},
-		{name: "a resume lets all providers try", given: "HSET brake:A avoid:main now+9 avoid:other now+9\n",
-			call: func(p *Pool) any { return fmt.Sprint(p.Resume(context.Background(), "A")) }},
+			given: "HSET brake:A paused works resumes 0 next now+9999 since now-5 every 60000\n", call: resumed},
+		{name: "a resume lets all providers try", given: "HSET brake:A avoid:main now+9 avoid:other now+9\n", call: resumed},
 	},
 	"flush": {
-		{name: "a flush drops all tokens of an identity",
-			given: twoTokens, call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
-		{name: "a flush of an empty stock changes nothing",
-			call: func(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }},
+		{name: "a flush drops all tokens of an identity", given: twoTokens, call: flushed},
+		{name: "a flush of an empty stock changes nothing", call: flushed},
 	},
 	"report": {
 		{name: "a good report counts once, also if it is repeated",
@@ -711,11 +677,11 @@ var tables = map[string][]row{
 			given: "SET sale:o A|main|7|now-5000|turnstile\n" + someSums, call: reported(false, "n"), twice: true},
 		{name: "a second equal report of the caller is known as the same",
 			given: "SET sale:o A|main|7|now-5000||" + saidGood + "\n", call: reported(true, "n")},
-		{name: "a second report with another outcome is refused", given: "SET sale:o A|main|7|now-5000||" + saidGood + "\n",
+		{name: "a report with another outcome is refused", given: "SET sale:o A|main|7|now-5000||" + saidGood + "\n",
 			call: reported(false, "n")},
-		{name: "a second report of another caller is refused",
+		{name: "a report of another caller is refused",
 			given: "SET sale:o A|main|7|now-5000||1other\n", call: reported(true, "n")},
-		{name: "a report on a token of another identity finds no token", given: "SET sale:o B|main|7|now-5000|\n",
+		{name: "a report for another identity finds no token", given: "SET sale:o B|main|7|now-5000|\n",
 			call: reported(true, "n")},
 		{name: "a report on an unknown token finds no token", call: reported(true, "n")},
 	},
@@ -769,6 +735,12 @@ const someSums = "HSET outcomes:main:turnstile at now-3600000 recent 10 order:en
 
 func compared(e *End) { e.Type = captcha.Turnstile }
 
+// inSubmit is an order during its submit.
+const inSubmit = "HSET order:o owner r1 state submitting\n"
+
+// badBrake begins the brake of an identity whose parameters were refused.
+const badBrake = "HSET brake:A kind bad_parameters "
+
 // oneOther says that another provider may get the next order.
 func oneOther(e *End) { e.Others = 1 }
 
@@ -808,6 +780,12 @@ func refused(e *FailedError) func(p *Pool) any {
 func failedOne(p *Pool) any {
 	return p.Fail(context.Background(), aCall(func(c *Call) { c.ID = Guest("A") }), &FailedError{Reason: "over"})
 }
+
+func disowned(p *Pool) any { return p.Disown(context.Background(), "A") }
+
+func resumed(p *Pool) any { return fmt.Sprint(p.Resume(context.Background(), "A")) }
+
+func flushed(p *Pool) any { return fmt.Sprint(p.Flush(context.Background(), "A")) }
 
 func again(p *Pool) any { return taken(p.Again(context.Background(), aCall(nil))) }
 
@@ -854,6 +832,10 @@ func theOrder() *Order {
 func learns(p *Pool) any {
 	return fmt.Sprint(p.SaveLearned(context.Background(), "A", []byte("state")))
 }
+
+func probed(p *Pool) any { return p.Retry(context.Background(), "k", "main") }
+
+func dueTwo(p *Pool) any { return fmt.Sprint(p.Due(context.Background(), 2)) }
 
 func retried(p *Pool) any { return p.Retry(context.Background(), "A", "") }
 

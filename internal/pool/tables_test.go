@@ -34,10 +34,10 @@ type row struct {
 	twice bool // the call is repeated, as after a lost reply; the table has the state after the second
 }
 
-// legend begins each table in testdata; then come the usual ARGV of its scripts. Only counters.txt and survey.txt show the
-// hour, minutes, hours and days of the counters, and a result lacks its zero fields (-1ms, too: none).
-const legend = `# STEP > the scripts, in the order of their first calls, and their ARGV that are neither usual nor "" nor 0, named as in
-# the script's comment; the usual ARGV are below
+// legend begins each table in testdata; then come the usual ARGV of its scripts. Only counters.txt and survey.txt show
+// the hour, minutes, hours and days of the counters, and a result lacks its zero fields (-1ms, too: none).
+const legend = `# STEP > the scripts in the order of their first calls, with their ARGV as in the script's comment, but
+# without those that are usual (see below), "" or 0; replica= is empty instead of usual
 # the keys: "  " unchanged, "- " as they were, "+ " as they are; ! a message that was published = the result
 # now-5 is 5 ms before the step
 `
@@ -47,14 +47,13 @@ var usual = map[string]string{
 	"take":     "id=A call=c replica=r1 need_ms=1000 margin_ms=1000 most_tickets=3 rate_per_ms=1 nonce=n gives_up=never",
 	"cancel":   "id=A ticket=1000|r1|c margin_ms=1000 mark=30000",
 	"add_task": "call=c nonce_of_the_submit=n most=2 life_ms=900000 caller=qa id=A type=turnstile facts={}",
-	"end_task": "call=c nonce_of_the_poll=p",
 	"admit":    "id=guest-A nonce=n rate=2 rate_per_ms=1000 patience_ms=2000",
 	"decide":   "id=A margin_ms=1000 lead_ms=20000 period_ms=30000",
-	"place":    "order=o id=A account=main replica=r1 life_ms=60000 concurrency=3 depth=2 horizon_ms=21000 facts={} price=5",
-	"bought":   "order=o id=A replica=r1 task_ms=86400000 row={} hold_ms=60000",
-	"end":      "order=o replica=r1 row={} reason=a_reason,_with_a_comma",
-	"rows":     "replica=r1 life_ms=20000",
-	"report":   "nonce=n hash_of_the_identity=A order=o row={} hash_of_the_caller=" + digest("qa"),
+	"place": "order=o id=A account=main replica=r1 life_ms=60000 concurrency=3 depth=2 horizon_ms=21000 facts={} " +
+		"price=5",
+	"bought": "order=o id=A replica=r1 task_ms=86400000 row={} hold_ms=60000",
+	"end":    "order=o replica=r1 row={} reason=a_reason,_with_a_comma",
+	"report": "nonce=n hash_of_the_identity=A order=o row={} hash_of_the_caller=" + digest("qa"),
 }
 
 // TestTables runs each step on a known state, and compares its result and the whole state that it leaves with

@@ -27,8 +27,8 @@ var sizeLimits = []struct {
 	{"lua", "lines of scripts", 810},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
 	{"helpers", "Go lines of test packages, scripts and benches", 3000},
-	{"tests", "Go lines of _test.go files", 29450},
-	{"words", "words of Markdown", 23750},
+	{"tests", "Go lines of _test.go files", 29750},
+	{"words", "words of Markdown", 23950},
 }
 
 // The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.

@@ -173,7 +173,7 @@ func (w *world) logged(messages ...string) {
 var ends = []pool.Outcome{pool.Solved, pool.Failed, pool.Refused, pool.Lost}
 
 // An order is a row with what its purchase and its end say.
-func TestRowsOfOrders(t *testing.T) {
+func TestCompleteRowsOfOrders(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 	p := subject(1, "ORDER")
 	p.Choice, p.Task, p.EndedBy, p.Polls = "ordered", "7", "poll", 2
@@ -236,7 +236,7 @@ func checkFilled[R history.Order | history.Handout](t *testing.T, filled map[str
 }
 
 // Tokens that keys take, miss, return and report are rows. The pool's tables and httpapi's audit show their origin.
-func TestRowsOfHandouts(t *testing.T) {
+func TestCompleteRowsOfHandouts(t *testing.T) {
 	at, filled := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), map[string]bool{}
 	defer checkFilled[history.Handout](t, filled)
 	for _, c := range []struct {

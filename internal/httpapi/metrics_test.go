@@ -46,9 +46,9 @@ func fillMetrics(t *testing.T, d *daemon) {
 		func() bool { return testutil.ToFloat64(d.Metrics.requests.WithLabelValues("200")) == 2 })
 }
 
-// TestMetricsAreCompleteAndDocumented: /metrics has the lines of testdata/metrics.txt, nothing secret, and exactly the
+// TestCompleteMetrics: /metrics has the lines of testdata/metrics.txt, nothing secret, and exactly the
 // metrics of docs/operating.md.
-func TestMetricsAreCompleteAndDocumented(t *testing.T) {
+func TestCompleteMetrics(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	fillMetrics(t, d)
 	a := d.ask(t, "GET", "/metrics")

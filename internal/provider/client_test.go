@@ -17,7 +17,7 @@ import (
 )
 
 // Each protocol of the file has an implementation, and a dialect, with which the tests of replies and secrets try it.
-func TestEveryProtocol(t *testing.T) {
+func TestCompleteProtocols(t *testing.T) {
 	field, _ := reflect.TypeFor[targets.Provider]().FieldByName("Protocol")
 	for _, name := range strings.Fields(field.Tag.Get("oneof")) {
 		protocol := targets.Protocol(name)

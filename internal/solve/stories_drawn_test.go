@@ -264,7 +264,7 @@ func (s *drawnStory) call(kind int) {
 		}
 		ask := Request(spec, 2*time.Minute, key)
 		if kind < 5 {
-			ask = Sharing(spec, 2*time.Minute)
+			ask = shared(spec, 2*time.Minute)
 		}
 		s.calls.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -35,8 +35,52 @@ type story struct {
 
 var update = flag.Bool("update", false, "write testdata/stories.txt")
 
+// shared returns a request that shares its solve, whatever its proxy.
+func shared(s *solve.Spec, wait time.Duration) solve.Request {
+	r, identity := Request(s, wait, ""), s.Identity
+	identity.Proxy, identity.ProxyType = "", ""
+	r.Share = &solve.Share{Key: identity.ID(), Sitekey: identity.Sitekey, Pageurl: identity.Pageurl}
+	return r
+}
+
+// answer is the answer to a request.
+type answer struct {
+	Token pool.Token
+	Err   error
+	Took  time.Duration
+}
+
+// String names the token or the kind of error, and the time.
+func (a answer) String() string {
+	failed := (*pool.FailedError)(nil)
+	what := fmt.Sprintf("%s (%s)", a.Token.Value, a.Token.Source)
+	switch {
+	case errors.As(a.Err, &failed) && failed.Obstacle == pool.ReasonBudget:
+		what = "budget: " + failed.Reason
+	case errors.As(a.Err, &failed) && failed.Obstacle != "":
+		what = "outage: " + failed.Reason
+	case errors.As(a.Err, &failed) && failed.BadParameters:
+		what = "refused: " + failed.Reason
+	case errors.As(a.Err, &failed):
+		what = "failed: " + failed.Reason
+	case a.Err != nil:
+		what = a.Err.Error()
+	}
+	return fmt.Sprintf("%s after %v", what, a.Took.Truncate(time.Second))
+}
+
+// send sends a request to a replica in the background.
+func send(ctx context.Context, r *Replica, request solve.Request) <-chan answer {
+	answers, began := make(chan answer, 1), time.Now()
+	go func() {
+		token, err := r.Service.Solve(ctx, request)
+		answers <- answer{token, err, time.Since(began)}
+	}()
+	return answers
+}
+
 // collect waits for answers, and lists them sorted.
-func collect(answers ...<-chan Answer) (list []string) {
+func collect(answers ...<-chan answer) (list []string) {
 	for _, a := range answers {
 		list = append(list, (<-a).String())
 	}
@@ -52,12 +96,12 @@ func timeless(list []string) []string {
 	return list
 }
 
-func ask(r *Replica, wait time.Duration) <-chan Answer {
-	return r.Ask(context.Background(), Request(GuestSpec(page), wait, ""))
+func ask(r *Replica, wait time.Duration) <-chan answer {
+	return send(context.Background(), r, Request(GuestSpec(page), wait, ""))
 }
 
-func sharing(r *Replica) <-chan Answer {
-	return r.Ask(context.Background(), Sharing(GuestSpec(page), time.Minute))
+func sharing(r *Replica) <-chan answer {
+	return send(context.Background(), r, shared(GuestSpec(page), time.Minute))
 }
 
 // endWhileAway is a story in which the claim store does not answer while a shared solve ends, or
@@ -68,9 +112,9 @@ func endWhileAway(executed bool) func(w *World, a, b *Replica) []string {
 			outageOf(r).delay = 900 * time.Millisecond
 			outageOf(r).executed.Store(executed)
 		}
-		first := []<-chan Answer{sharing(a), sharing(a), sharing(a)}
+		first := []<-chan answer{sharing(a), sharing(a), sharing(a)}
 		time.Sleep(time.Second)
-		second := []<-chan Answer{sharing(b), sharing(b)}
+		second := []<-chan answer{sharing(b), sharing(b)}
 		time.Sleep(8 * time.Second)
 		outageOf(a).on.Store(true)
 		outageOf(b).on.Store(true)
@@ -89,16 +133,16 @@ func endWhileAway(executed bool) func(w *World, a, b *Replica) []string {
 	}
 }
 
-func keyed(r *Replica, key string) <-chan Answer {
-	return r.Ask(context.Background(), Request(GuestSpec(page), time.Minute, key))
+func keyed(r *Replica, key string) <-chan answer {
+	return send(context.Background(), r, Request(GuestSpec(page), time.Minute, key))
 }
 
 func brake(r *Replica, kind, reason string, length time.Duration) {
 	_, _ = r.Pool.SetBrake(context.Background(), "main.k", kind, reason, length, 0)
 }
 
-func picture(r *Replica, bytes string) <-chan Answer {
-	return r.Ask(context.Background(), Request(PictureSpec(bytes), time.Minute, ""))
+func picture(r *Replica, bytes string) <-chan answer {
+	return send(context.Background(), r, Request(PictureSpec(bytes), time.Minute, ""))
 }
 
 // stories are about requests that share no solve.
@@ -114,7 +158,7 @@ var stories = []story{
 	{"a hang-up leaves the order for the next caller", func(_ *World, a, b *Replica) []string {
 		ctx, hangUp := context.WithTimeout(context.Background(), 4*time.Second)
 		defer hangUp()
-		list := collect(a.Ask(ctx, Request(GuestSpec(page), time.Minute, "")))
+		list := collect(send(ctx, a, Request(GuestSpec(page), time.Minute, "")))
 		time.Sleep(10 * time.Second)
 		return append(list, collect(ask(b, time.Minute))...)
 	}},
@@ -139,7 +183,7 @@ var stories = []story{
 	{"other Idempotency-Keys, and those of other callers, are other requests", func(_ *World, a, b *Replica) []string {
 		other := Request(GuestSpec(page), time.Minute, "")
 		solve.Identify(other.Call, "other", "k")
-		return collect(keyed(a, "k"), b.Ask(context.Background(), other))
+		return collect(keyed(a, "k"), send(context.Background(), b, other))
 	}},
 	{"an Idempotency-Key for another captcha, or another min_ttl, is a conflict", func(_ *World, a, b *Replica) []string {
 		first := keyed(a, "k")
@@ -147,13 +191,13 @@ var stories = []story{
 		longer := Request(GuestSpec(page), time.Minute, "")
 		longer.Call.MinTTL = time.Minute
 		solve.Identify(longer.Call, "qa", "k")
-		list := collect(b.Ask(context.Background(), Request(GuestSpec(page+"2"), time.Minute, "k")),
-			b.Ask(context.Background(), longer))
+		list := collect(send(context.Background(), b, Request(GuestSpec(page+"2"), time.Minute, "k")),
+			send(context.Background(), b, longer))
 		return append(list, collect(first)...)
 	}},
 	{"a request that is repeated after a kill gets the token of its first order", func(_ *World, a, b *Replica) []string {
 		ctx, cut := context.WithCancel(context.Background())
-		lost := a.Ask(ctx, Request(GuestSpec(page), time.Minute, "k"))
+		lost := send(ctx, a, Request(GuestSpec(page), time.Minute, "k"))
 		time.Sleep(2800 * time.Millisecond)
 		a.Kill()
 		list := collect(keyed(b, "k"))
@@ -180,7 +224,7 @@ var stories = []story{
 	{"refused parameters answer all callers, and those of the next minute", func(w *World, a, b *Replica) []string {
 		w.Set(func(w *World) { w.End = Fail(pool.BadParameters, "wrong sitekey") })
 		w.Set(func(w *World) { w.Concurrency = 0 }) // they wait for a permit
-		waiting := []<-chan Answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute)}
+		waiting := []<-chan answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute)}
 		time.Sleep(time.Second)
 		w.Set(func(w *World) { w.Concurrency = 1 })
 		list := timeless(collect(waiting...))
@@ -190,18 +234,18 @@ var stories = []story{
 		return append(list, collect(ask(a, time.Minute))...)
 	}},
 	{"an exhausted budget answers those for whom there is no order", func(w *World, a, b *Replica) []string {
-		var all []<-chan Answer
+		var all []<-chan answer
 		for _, r := range []*Replica{a, b, a, b} {
 			spec := GuestSpec(page)
 			spec.Budgets = []pool.Budget{{Scope: pool.ScopeSolve, PerHour: 2}}
-			all = append(all, r.Ask(context.Background(), Request(spec, time.Minute, "")))
+			all = append(all, send(context.Background(), r, Request(spec, time.Minute, "")))
 			time.Sleep(time.Second)
 		}
 		return append(collect(all...), "used up: "+w.UsedUp)
 	}},
 	{"an identity that fails again and again answers all callers at once", func(w *World, a, b *Replica) []string {
 		w.Set(func(w *World) { w.Concurrency, w.End = 0, Fail(pool.Refused, "no") })
-		all := []<-chan Answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute), ask(b, time.Minute)}
+		all := []<-chan answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute), ask(b, time.Minute)}
 		time.Sleep(time.Second) // they wait for a permit
 		w.Set(func(w *World) { w.Concurrency = 1 })
 		list := timeless(collect(all...))
@@ -224,11 +268,11 @@ var stories = []story{
 		return timeless(collect(ask(a, time.Minute)))
 	}},
 	{"a request beyond the rate of all guests is refused", func(_ *World, a, b *Replica) []string {
-		var all []<-chan Answer
+		var all []<-chan answer
 		for i, r := range []*Replica{a, b, a} {
 			request := Request(GuestSpec(page+fmt.Sprint(i)), time.Minute, "")
 			request.Rate = pool.Rate{Count: 2, Per: time.Minute}
-			all = append(all, r.Ask(context.Background(), request))
+			all = append(all, send(context.Background(), r, request))
 			time.Sleep(time.Second)
 		}
 		return collect(all...)
@@ -251,7 +295,7 @@ var stories = []story{
 	}},
 	{"a picture whose caller has gone is not bought", func(w *World, a, _ *Replica) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 })
-		list := collect(a.Ask(context.Background(), Request(PictureSpec("cat"), time.Second, "")))
+		list := collect(send(context.Background(), a, Request(PictureSpec("cat"), time.Second, "")))
 		w.Set(func(w *World) { w.Concurrency = 9 })
 		time.Sleep(10 * time.Second)
 		return list
@@ -260,7 +304,7 @@ var stories = []story{
 		func(_ *World, a, b *Replica) []string {
 			first := picture(a, "cat")
 			time.Sleep(time.Second)
-			list := collect(b.Ask(context.Background(), Request(PictureSpec("cat"), 5*time.Second, "")))
+			list := collect(send(context.Background(), b, Request(PictureSpec("cat"), 5*time.Second, "")))
 			time.Sleep(time.Second)
 			return append(list, collect(first, picture(b, "cat"))...)
 		}},
@@ -273,10 +317,10 @@ var stories = []story{
 			request := Request(&spec, time.Minute, "")
 			request.Guest, request.Out = nil, func(context.Context) bool { return checks.Add(1) == 1 || out.Load() }
 			w.Target(spec)
-			list := collect(a.Ask(context.Background(), request))
+			list := collect(send(context.Background(), a, request))
 			w.Set(func(w *World) { w.NoProvider = errors.New("no provider") })
 			solve.Identify(request.Call, "qa", "")
-			next := b.Ask(context.Background(), request)
+			next := send(context.Background(), b, request)
 			time.Sleep(3 * time.Second)
 			out.Store(true)
 			before := checks.Load()
@@ -301,15 +345,15 @@ var sharedStories = []story{
 		return append(list, collect(sharing(b))...)
 	}},
 	{"a shared solve outlives its first caller", func(_ *World, a, b *Replica) []string {
-		first := a.Ask(context.Background(), Sharing(GuestSpec(page), 3*time.Second))
+		first := send(context.Background(), a, shared(GuestSpec(page), 3*time.Second))
 		time.Sleep(time.Second)
 		return collect(first, sharing(b), sharing(b))
 	}},
 	{"a shared solve needs the rate once, whoever goes on with it", func(_ *World, a, b *Replica) []string {
-		limited := func(r *Replica, wait time.Duration) <-chan Answer {
-			request := Sharing(GuestSpec(page), wait)
+		limited := func(r *Replica, wait time.Duration) <-chan answer {
+			request := shared(GuestSpec(page), wait)
 			request.Rate = pool.Rate{Count: 1, Per: time.Minute}
-			return r.Ask(context.Background(), request)
+			return send(context.Background(), r, request)
 		}
 		first := limited(a, 3*time.Second)
 		time.Sleep(time.Second)
@@ -383,8 +427,8 @@ var sharedStories = []story{
 	{"callers share a token although the claim store's answer to its end is lost", endWhileAway(true)},
 	{"a shared solve has a limit, and its failure names it", func(w *World, a, b *Replica) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 })
-		patient := func(r *Replica) <-chan Answer {
-			return r.Ask(context.Background(), Sharing(GuestSpec(page), 2*claims.Longest))
+		patient := func(r *Replica) <-chan answer {
+			return send(context.Background(), r, shared(GuestSpec(page), 2*claims.Longest))
 		}
 		first := patient(a)
 		time.Sleep(2 * time.Second)
@@ -393,7 +437,7 @@ var sharedStories = []story{
 	{"a token is not shared within its margin", func(_ *World, a, b *Replica) []string {
 		spec := GuestSpec(page)
 		spec.Lifetime = Margin + 20*time.Second
-		ask := func(r *Replica) <-chan Answer { return r.Ask(context.Background(), Sharing(spec, time.Minute)) }
+		ask := func(r *Replica) <-chan answer { return send(context.Background(), r, shared(spec, time.Minute)) }
 		list := collect(ask(a))
 		time.Sleep(19 * time.Second)
 		list = append(list, collect(ask(b))...)
@@ -410,7 +454,7 @@ var sharedStories = []story{
 			return append(list, collect(sharing(b))...)
 		}},
 	{"a shared solve whose callers have gone leaves its token to the next one", func(_ *World, a, b *Replica) []string {
-		list := collect(a.Ask(context.Background(), Sharing(GuestSpec(page), 2*time.Second)))
+		list := collect(send(context.Background(), a, shared(GuestSpec(page), 2*time.Second)))
 		time.Sleep(10 * time.Second)
 		return append(list, collect(sharing(b))...)
 	}},

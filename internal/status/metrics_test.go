@@ -52,7 +52,7 @@ func TestMetrics(t *testing.T) {
 
 // Each counter of pool.Counters is in the document of a target and in the metrics, except counters that have another
 // form there.
-func TestEveryCounterIsShown(t *testing.T) {
+func TestCompleteCounters(t *testing.T) {
 	noMetric := map[string]bool{"Left": true, "Refused": true}
 	noMember := map[string]bool{"Left": true, "Refused": true, "Replays": true, "RefusedRequests": true, "Spent": true}
 	for field := range reflect.TypeFor[pool.Counters]().Fields() {

@@ -27,7 +27,7 @@ func TestDocumentIsValidOpenAPI(t *testing.T) {
 }
 
 // The request to /solve of each type has each field of the type.
-func TestSolvesHaveTheFieldsOfTheirType(t *testing.T) {
+func TestCompleteSolves(t *testing.T) {
 	document, err := openapi3.NewLoader().LoadFromData(openapi.Document)
 	testkit.NoError(t, err)
 	found := 0

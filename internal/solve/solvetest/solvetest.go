@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	crand "crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -325,48 +324,4 @@ func Request(s *solve.Spec, wait time.Duration, key string) solve.Request {
 	call := &pool.Call{ID: s.ID, Margin: s.Margin, Wait: wait, MostTickets: solve.MostWaiting}
 	solve.Identify(call, "qa", key)
 	return solve.Request{Call: call, Guest: s}
-}
-
-// Sharing returns a request that shares its solve, whatever its proxy.
-func Sharing(s *solve.Spec, wait time.Duration) solve.Request {
-	r, identity := Request(s, wait, ""), s.Identity
-	identity.Proxy, identity.ProxyType = "", ""
-	r.Share = &solve.Share{Key: identity.ID(), Sitekey: identity.Sitekey, Pageurl: identity.Pageurl}
-	return r
-}
-
-// Answer is the answer to a request.
-type Answer struct {
-	Token pool.Token
-	Err   error
-	Took  time.Duration
-}
-
-// String names the token or the kind of error, and the time.
-func (a Answer) String() string {
-	failed := (*pool.FailedError)(nil)
-	what := fmt.Sprintf("%s (%s)", a.Token.Value, a.Token.Source)
-	switch {
-	case errors.As(a.Err, &failed) && failed.Obstacle == pool.ReasonBudget:
-		what = "budget: " + failed.Reason
-	case errors.As(a.Err, &failed) && failed.Obstacle != "":
-		what = "outage: " + failed.Reason
-	case errors.As(a.Err, &failed) && failed.BadParameters:
-		what = "refused: " + failed.Reason
-	case errors.As(a.Err, &failed):
-		what = "failed: " + failed.Reason
-	case a.Err != nil:
-		what = a.Err.Error()
-	}
-	return fmt.Sprintf("%s after %v", what, a.Took.Truncate(time.Second))
-}
-
-// Ask sends a request in the background.
-func (r *Replica) Ask(ctx context.Context, request solve.Request) <-chan Answer {
-	answers, began := make(chan Answer, 1), time.Now()
-	go func() {
-		token, err := r.Service.Solve(ctx, request)
-		answers <- Answer{token, err, time.Since(began)}
-	}()
-	return answers
 }

@@ -171,10 +171,10 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 		Pool: d.pool, Letters: set.DeadLetters, Sink: keeps, Active: d.stores.active,
 		Observer: metrics, Log: log, ProviderChanged: d.noteProvider, BalanceRead: d.noteBalance,
 	})
-	telling := &solve.Buyer{Orderer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteUsedUp}
-	d.manager = refill.New(d.pool, telling, log)
+	answering := &solve.AnsweringBuyer{Buyer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteUsedUp}
+	d.manager = refill.New(d.pool, answering, log)
 	d.buyer.Turn, d.manager.Refused = d.manager.Changed, d.noteRefused
-	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: telling, Refiller: d.manager,
+	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: answering, Refiller: d.manager,
 		Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,

@@ -104,7 +104,7 @@ const (
 	Taken    Action = "taken"
 	Bought   Action = "bought"   // taken, and bought for this call
 	Returned Action = "returned" // the answer did not leave, and the token went back to the stock
-	Missed   Action = "missed"   // no token came in time
+	Missed   Action = "missed"   // no token came in time, or while the caller waited
 	Accepted Action = "accepted" // the caller reports that the site accepted the token
 	Rejected Action = "rejected"
 )

@@ -439,10 +439,10 @@ func (f *fakeOrders) tell(s solve.Spec) {
 	}
 }
 
-// Pace implements solve.Orderer.
+// Pace implements solve.Buyer.
 func (f *fakeOrders) Pace(captcha.Type) (firstPoll, interval time.Duration) { return 0, 0 }
 
-// Buy implements solve.Orderer.
+// Buy implements solve.Buyer.
 func (f *fakeOrders) Buy(_ context.Context, s solve.Spec, placed func(next captcha.ID, err error)) {
 	f.add(s)
 	if f.begun != nil {

@@ -197,7 +197,7 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	return NewProblem(CodePoolEmpty, detail).RetryAfter(retry)
 }
 
-// Code identifies the kind of a problem for programs; docs/api.md lists all codes. A code never
+// Code identifies the kind of a problem for programs; docs/operating.md lists all codes. A code never
 // changes.
 type Code string
 

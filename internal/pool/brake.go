@@ -134,14 +134,14 @@ const (
 // SetBrake sets the brake of an account's key: from now on one order is placed in each interval `every`. The failed
 // call was sent `ago` ago. SetBrake returns false if a later call has proved that the account works.
 func (p *Pool) SetBrake(ctx context.Context, key, kind, reason string, every, ago time.Duration) (bool, error) {
-	v, err := p.call(ctx, brakeAccount, []string{p.key("brake", key)}, kind, cut(reason), every.Milliseconds(),
+	v, err := p.runScript(ctx, brakeAccount, []string{p.key("brake", key)}, kind, cut(reason), every.Milliseconds(),
 		ago.Milliseconds())
 	return err == nil && number(v[0]) == 1, err
 }
 
 // Lift ends the brake of an account's key, because a call that was sent `ago` ago worked.
 func (p *Pool) Lift(ctx context.Context, account, key string, ago time.Duration) (was bool, err error) {
-	v, err := p.call(ctx, lift, []string{p.key("brake", key)}, account, ago.Milliseconds())
+	v, err := p.runScript(ctx, lift, []string{p.key("brake", key)}, account, ago.Milliseconds())
 	return err == nil && number(v[0]) == 1, err
 }
 
@@ -174,7 +174,7 @@ func (p *Pool) Resume(ctx context.Context, id captcha.ID) (tried bool, err error
 
 func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string,
 	length time.Duration) (braked bool, err error) {
-	v, err := p.call(ctx, pause, []string{p.key("brake", id), p.key("due")}, string(id), text, length.Milliseconds())
+	v, err := p.runScript(ctx, pause, []string{p.key("brake", id), p.key("due")}, string(id), text, length.Milliseconds())
 	if err != nil {
 		return false, err
 	}
@@ -185,6 +185,6 @@ func (p *Pool) setPause(ctx context.Context, id captcha.ID, text string,
 // Retry allows the next order at once in spite of a brake. The brake belongs to an account's key or, if account is "",
 // to an identity.
 func (p *Pool) Retry(ctx context.Context, brake, account string) error {
-	_, err := p.call(ctx, retry, []string{p.key("brake", brake), p.key("obstacles")}, account)
+	_, err := p.runScript(ctx, retry, []string{p.key("brake", brake), p.key("obstacles")}, account)
 	return err
 }

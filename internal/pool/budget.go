@@ -90,7 +90,7 @@ func (p *Pool) Affords(ctx context.Context, c *Call) error {
 	if !c.Budget.HasMoney() {
 		return nil
 	}
-	v, err := p.call(ctx, afford, []string{p.key("money", c.Budget.Scope)}, c.Budget.Scope, c.Budget.MicrosPerDay,
+	v, err := p.runScript(ctx, afford, []string{p.key("money", c.Budget.Scope)}, c.Budget.Scope, c.Budget.MicrosPerDay,
 		c.Budget.MicrosPerMonth)
 	if err == nil && len(v) > 0 {
 		err = p.keyBudget(c, text(v[1]), span(v[0]))

@@ -164,7 +164,7 @@ func (p *Pool) Look(ctx context.Context, q Query) (Counts, error) { return p.dec
 
 func (p *Pool) decide(ctx context.Context, look bool, q Query) (Counts, error) {
 	keys, args := p.decideArguments(look, q)
-	v, err := p.call(ctx, decide, keys, args...)
+	v, err := p.runScript(ctx, decide, keys, args...)
 	if err != nil {
 		return Counts{}, err
 	}
@@ -217,7 +217,7 @@ func readCounts(v []any) Counts {
 
 // Due returns identities whose decision is due, at most `most`. This replica must decide about them within 2 s.
 func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {
-	v, err := p.call(ctx, dueSome, []string{p.key("due"), p.key("obstacles")}, most)
+	v, err := p.runScript(ctx, dueSome, []string{p.key("due"), p.key("obstacles")}, most)
 	ids := make([]captcha.ID, len(v))
 	for i := range v {
 		ids[i] = captcha.ID(text(v[i]))
@@ -231,13 +231,13 @@ func (p *Pool) Decided(ctx context.Context, id captcha.ID, next time.Duration, s
 	if next < 0 {
 		next = -time.Millisecond
 	}
-	_, err := p.call(ctx, decided, []string{p.key("due"), p.stats(id)}, string(id), next.Milliseconds(), status)
+	_, err := p.runScript(ctx, decided, []string{p.key("due"), p.stats(id)}, string(id), next.Milliseconds(), status)
 	return err
 }
 
 // Disown postpones the decision about an identity that this replica does not know; see the script disown.
 func (p *Pool) Disown(ctx context.Context, id captcha.ID) error {
-	_, err := p.call(ctx, disown, []string{p.key("due"), p.key("tickets", id), p.key("inflight", id)}, string(id))
+	_, err := p.runScript(ctx, disown, []string{p.key("due"), p.key("tickets", id), p.key("inflight", id)}, string(id))
 	return err
 }
 

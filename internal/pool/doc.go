@@ -45,7 +45,7 @@
 //	rate:ID              list    times of the last hand-outs, newest first; only with a rate
 //	rate:guests          zset    nonces of the last requests for guests; only with a rate
 //	client_task:CALL     hash    a compatible task: caller, identity, and its order once it has been read
-//	tasks:CALLER         zset    unfinished tasks of a caller -> ms of their submit
+//	client_tasks:CALLER  zset    unfinished tasks of a caller -> ms of their submit
 //	value:ID:HASH        string  the order that brought the text with this hash
 //	task:ACCOUNT:TASK    string  the order of a task
 //	outbox:ends, outbox:handouts  streams  rows for the sink

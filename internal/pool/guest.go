@@ -88,7 +88,7 @@ type Rate struct {
 // *FailedError means that the brake of the identity lasts longer than Patience. A request with an error counts as
 // refused, and must not call Take.
 func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
-	v, err := p.call(ctx, admit,
+	v, err := p.runScript(ctx, admit,
 		[]string{p.key("rate", Guests), p.key("brake", c.ID), p.key("reply", c.Name), p.key("tokens", c.ID),
 			p.key("tickets", c.ID)},
 		string(c.ID), c.Nonce, rate.Count, max(rate.Per, time.Millisecond).Milliseconds(), Patience.Milliseconds())
@@ -116,7 +116,7 @@ func (p *Pool) Fail(ctx context.Context, c *Call, e *FailedError) error {
 }
 
 func (p *Pool) refuse(ctx context.Context, id captcha.ID, ticket string, e *FailedError) (int, error) {
-	v, err := p.call(ctx, refuse, []string{p.key("tickets", id), p.key("tokens", id), p.key("inflight", id)},
+	v, err := p.runScript(ctx, refuse, []string{p.key("tickets", id), p.key("tokens", id), p.key("inflight", id)},
 		string(id), e.stored(), ticket)
 	if err != nil {
 		return 0, err

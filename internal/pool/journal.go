@@ -41,7 +41,7 @@ return {redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 50),
 // passed.
 func (p *Pool) Beat(ctx context.Context) (late []string, err error) {
 	sent := time.Now()
-	v, err := p.call(ctx, beat, []string{p.key("replicas"), p.key("deadlines")}, p.Replica)
+	v, err := p.runScript(ctx, beat, []string{p.key("replicas"), p.key("deadlines")}, p.Replica)
 	if err != nil {
 		return nil, err
 	}

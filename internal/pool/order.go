@@ -30,7 +30,7 @@ var place = newScript("place", `
 -- KEYS 1 order:ORDER 2 deadlines 3 owned:REPLICA 4 permits:ACCOUNT 5 inflight:ID 6 tokens:ID 7 tickets:ID
 --      8 brake:KEY 9 brake:ID 10 queue:ACCOUNT 11 due 12 obstacles, then solves:SCOPE for each budget
 -- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
---      9 facts 10 price 11 unpooled (1: the caller of the script needs the order itself; no queue) 12 stuck providers,
+--      9 facts 10 price 11 unpooled (1: a picture, whose order no other replica could place) 12 stuck providers,
 --      then scope, per_hour, per_day, micros_per_day, micros_per_month for each budget
 -- Reply {ok, now, next identity of the queue}, or
 --       {enough | paused | permit | budget | brake, ms, text, kind of the brake, or spent of a budget in money}
@@ -181,8 +181,8 @@ var end = newScript("end", `
 -- replica owns the order.
 local order, replica, outcome, born_after, lifetime, margin, token, row, reason, answer, lead, task, costly,
   captcha_type, others = unpack(ARGV)
-local journal, deadlines, permits, inflight, tokens, tickets, key_brake, id_brake, _, _, _, text, stored, sale =
-  unpack(KEYS)
+local journal, deadlines, permits, inflight, tokens, tickets, key_brake, id_brake, _, _, _, value_key, token_key,
+  sale_key = unpack(KEYS)
 local owner, state, placed, id, account, price =
   unpack(redis.call('HMGET', journal, 'owner', 'state', 'placed', 'id', 'account', 'price'))
 if not owner or state == 'ended' then return {'gone', '', 1} end
@@ -212,7 +212,7 @@ local quiet = false -- a token that comes as expected, beside others, needs no d
 if outcome == 'solved' then
   local born = math.min(now, placed + born_after)
   local dies, provider = born + lifetime, string.match(token, '^[^|]*')
-  if not redis.call('SET', text, order, 'NX', 'PX', math.max(1, dies - now)) then
+  if not redis.call('SET', value_key, order, 'NX', 'PX', math.max(1, dies - now)) then
     outcome, reason = 'repeated', 'provider ' .. account .. ' sold this token before'
     count(id, 'failed', 1)
   else
@@ -229,9 +229,9 @@ if outcome == 'solved' then
       local avoided = not quiet and redis.call('HGET', id_brake, 'avoid:' .. account)
       -- The account solves the identity again, so the identity no longer avoids it.
       if avoided and placed > avoided - 600000 then redis.call('HDEL', id_brake, 'avoid:' .. account) end
-      redis.call('SET', stored, string.format('%.0f|', born) .. token, 'PX', dies - now + 60000)
+      redis.call('SET', token_key, string.format('%.0f|', born) .. token, 'PX', dies - now + 60000)
       local sold = table.concat({id, provider, task, string.format('%.0f', born), captcha_type}, '|')
-      redis.call('SET', sale, sold, 'PX', dies - now + 900000)
+      redis.call('SET', sale_key, sold, 'PX', dies - now + 900000)
       if insert(id, string.format('%.0f|', dies) .. order) then quiet = false end
       wake(id)
     end
@@ -362,7 +362,7 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 		keys = append(keys, p.key("solves", b.Scope))
 		args = append(args, b.Scope, b.PerHour, b.PerDay, b.MicrosPerDay, b.MicrosPerMonth)
 	}
-	v, err := p.call(ctx, place, keys, args...)
+	v, err := p.runScript(ctx, place, keys, args...)
 	switch {
 	case err != nil:
 		return time.Time{}, "", err
@@ -381,7 +381,7 @@ func (p *Pool) Place(ctx context.Context, o *Order) (at time.Time, next captcha.
 // Begin notes that the submit may have been sent. It returns false if another replica owns the order, or the order has
 // ended or was submitted before. The nonce identifies this submit, so that Begin may be repeated.
 func (p *Pool) Begin(ctx context.Context, order, nonce string) (bool, error) {
-	v, err := p.call(ctx, begin, []string{p.key("order", order)}, p.Replica, nonce)
+	v, err := p.runScript(ctx, begin, []string{p.key("order", order)}, p.Replica, nonce)
 	return err == nil && number(v[0]) == 1, err
 }
 
@@ -389,14 +389,14 @@ func (p *Pool) Begin(ctx context.Context, order, nonce string) (bool, error) {
 const taskLife = 24 * time.Hour
 
 // Unanswered notes that the submit of an order got no clear answer. The order stays in the state Unknown for the time
-// o.Hold. The result is "ok" or Gone.
+// o.Hold. The result is Stored or Gone.
 func (p *Pool) Unanswered(ctx context.Context, o *Order, row string) (Outcome, error) {
 	return p.Bought(ctx, o, "", row)
 }
 
-// Bought stores the task of an order. The result is "ok", Gone or RepeatedTask.
+// Bought stores the task of an order. The result is Stored, Gone or RepeatedTask.
 func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (Outcome, error) {
-	v, err := p.call(ctx, bought,
+	v, err := p.runScript(ctx, bought,
 		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"),
 			p.key("brake", o.Key), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID)},
 		o.Name, string(o.ID), p.Replica, task, taskLife.Milliseconds(), row, cmp.Or(o.Hold, o.Life).Milliseconds())
@@ -426,6 +426,7 @@ const (
 	Discarded Outcome = "discarded" // the token came too late
 
 	// Pool.Bought, Unanswered and End return these when the order does not end by the call.
+	Stored       Outcome = "ok"            // the task, or that it is unknown
 	Gone         Outcome = "gone"          // the order has ended
 	Other        Outcome = "other"         // another replica owns the order
 	RepeatedTask Outcome = "repeated_task" // the task belongs to another order
@@ -484,7 +485,7 @@ func (p *Pool) End(ctx context.Context, o *Order, e *End) (outcome Outcome, next
 			args = append(args, b.Scope)
 		}
 	}
-	v, err := p.call(ctx, end, keys, args...)
+	v, err := p.runScript(ctx, end, keys, args...)
 	if err != nil {
 		return "", "", err
 	}

@@ -79,7 +79,7 @@ func (p *Pool) outboxKeys() []string {
 // Rows returns the oldest rows of both streams, or false while another replica is sending rows. After Rows, other
 // replicas wait until this one calls Done, at most 20 s.
 func (p *Pool) Rows(ctx context.Context, most int) (list []Row, mine bool, err error) {
-	v, err := p.call(ctx, readRows, p.outboxKeys(), p.Replica, most, senderLife.Milliseconds())
+	v, err := p.runScript(ctx, readRows, p.outboxKeys(), p.Replica, most, senderLife.Milliseconds())
 	if err != nil || number(v[0]) == 0 {
 		return nil, false, err
 	}
@@ -103,7 +103,7 @@ func (p *Pool) Done(ctx context.Context, rows []Row) error {
 	for i := range rows {
 		last[rows[i].Stream] = rows[i].ID
 	}
-	_, err := p.call(ctx, doneRows, p.outboxKeys(), p.Replica, last[Ends], last[Handouts])
+	_, err := p.runScript(ctx, doneRows, p.outboxKeys(), p.Replica, last[Ends], last[Handouts])
 	return err
 }
 
@@ -116,6 +116,6 @@ func (p *Pool) Shared(ctx context.Context, t *Token, row string) error {
 	case FromWait, FromSolve:
 		kind = "waited"
 	}
-	_, err := p.call(ctx, shared, []string{p.key("outbox", Handouts)}, kind, t.Order, row, t.Price)
+	_, err := p.runScript(ctx, shared, []string{p.key("outbox", Handouts)}, kind, t.Order, row, t.Price)
 	return err
 }

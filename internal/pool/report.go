@@ -55,7 +55,7 @@ const (
 // mark of a guest. The nonce identifies the request. The row is JSON for the sink; "" = no sink.
 func (p *Pool) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
 	row string) (Effect, Sale, error) {
-	v, err := p.call(ctx, report, []string{p.key("sale", order), p.key("outbox", Handouts)}, bit(accepted), nonce,
+	v, err := p.runScript(ctx, report, []string{p.key("sale", order), p.key("outbox", Handouts)}, bit(accepted), nonce,
 		string(hash), order, row, digest(caller))
 	if err != nil {
 		return ReportUnknown, Sale{}, err

@@ -17,7 +17,7 @@ const (
 	SavedWaiting SavingsSource = "shared_wait"  // the request shared a solve in flight
 	SavedAfter   SavingsSource = "shared_cache" // the request shared the token of a solve that had ended
 	SavedReplay  SavingsSource = "replay"       // the request repeated an Idempotency-Key
-	SavedMissed  SavingsSource = "missed"       // no token came before the time-out or before the caller hung up
+	SavedMissed  SavingsSource = "missed"       // no token came before the timeout or before the caller hung up
 	SavedRefused SavingsSource = "refused"      // the response said that no token can come
 )
 

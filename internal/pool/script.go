@@ -362,9 +362,9 @@ func (p *Pool) lateAfter(ctx context.Context) int64 {
 	return deadline.Add(*ahead).UnixMilli()
 }
 
-// call runs a script. If the failure may pass, call repeats the script until ctx ends, in addition to the repetitions
-// of go-redis.
-func (p *Pool) call(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
+// runScript runs a script. If the failure may pass, it repeats the script until ctx ends, in addition to the
+// repetitions of go-redis.
+func (p *Pool) runScript(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
 	ctx, stop := bounded(ctx)
 	defer stop()
 	db := p.c.Slow

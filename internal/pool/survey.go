@@ -25,7 +25,7 @@ type Stock struct {
 	Minutes []Period // of the last hour, oldest first, as far as something was counted
 	Days    []Period // the last 7 UTC days, likewise
 
-	SpentHour, SpentDay int // orders that count in the target's budget, in the last hour and day
+	SolvesHour, SolvesDay int // orders that count in the target's budget, in the last hour and day
 }
 
 // Period has the counters of a minute, hour or day. A minute has hits, waited, missed, left, bought and solved; a
@@ -51,7 +51,7 @@ func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 			for j := range minutes[i] {
 				minutes[i][j] = pipe.HGetAll(ctx, p.key("minutes", counterID(q.ID), now.Unix()/3600-1+int64(j)))
 			}
-			spent[i] = p.spent(ctx, pipe, string(q.ID), now)
+			spent[i] = p.countSolves(ctx, pipe, string(q.ID), now)
 		}
 	})
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	}
 	list := make([]Stock, len(queries))
 	for i := range queries {
-		s := Stock{Counts: countsOf(looks[i]), SpentHour: int(spent[i][0].Val()), SpentDay: int(spent[i][1].Val())}
+		s := Stock{Counts: countsOf(looks[i]), SolvesHour: int(spent[i][0].Val()), SolvesDay: int(spent[i][1].Val())}
 		s.Minutes = readMinutes(minutes[i][0].Val(), minutes[i][1].Val(), now)
 		s.Days = between(days[i].Val(), s.Counters, 24*time.Hour, now.AddDate(0, 0, -7))
 		list[i] = s
@@ -84,8 +84,9 @@ func countsOf(look *redis.Cmd) Counts {
 	return readCounts(v)
 }
 
-// spent adds to a pipeline the commands that count a scope's orders of the last hour and day.
-func (p *Pool) spent(ctx context.Context, pipe redis.Pipeliner, scope string, now time.Time) (orders [2]*redis.IntCmd) {
+// countSolves adds to a pipeline the commands that count a scope's orders of the last hour and day.
+func (p *Pool) countSolves(ctx context.Context, pipe redis.Pipeliner, scope string,
+	now time.Time) (orders [2]*redis.IntCmd) {
 	for i, span := range []time.Duration{time.Hour, 24 * time.Hour} {
 		from := "(" + strconv.FormatInt(now.Add(-span).UnixMilli(), 10)
 		orders[i] = pipe.ZCount(ctx, p.key("solves", scope), from, "+inf")
@@ -144,7 +145,7 @@ func (p *Pool) Totals(ctx context.Context, scopes ...string) (t Totals, err erro
 		looks, stats = p.looks(ctx, pipe, guests), pipe.HGetAll(ctx, p.key("stats", Guests))
 		for i, scope := range scopes {
 			months[i] = pipe.HGetAll(ctx, p.key("money", scope, now.UTC().Format("2006-01")))
-			orders[i] = p.spent(ctx, pipe, scope, now)
+			orders[i] = p.countSolves(ctx, pipe, scope, now)
 		}
 		ends, handouts = pipe.XLen(ctx, p.key("outbox", Ends)), pipe.XLen(ctx, p.key("outbox", Handouts))
 		dropped = pipe.HGetAll(ctx, p.key("outbox", "dropped"))

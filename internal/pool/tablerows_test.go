@@ -248,11 +248,11 @@ var tables = map[string][]row{
 	},
 	"tasks": {
 		{name: "a task is added, and tasks whose time is over are forgotten",
-			given: "ZADD tasks:" + digest("qa") + " now-900001 old now-900000 x\n", call: added("n")},
+			given: "ZADD client_tasks:" + digest("qa") + " now-900001 old now-900000 x\n", call: added("n")},
 		{name: "a repeated submit adds its task once", call: added("n"), twice: true},
 		{name: "a task with the name of another one is refused", given: "HSET client_task:c nonce m\n", call: added("n")},
 		{name: "a task is refused if its caller has too many unfinished ones",
-			given: "ZADD tasks:" + digest("qa") + " now-899999 x now-1 y\n", call: added("n")},
+			given: "ZADD client_tasks:" + digest("qa") + " now-899999 x now-1 y\n", call: added("n")},
 		{name: "the first poll after the token ends the task, also if it is repeated",
 			given: aTask, call: endedTask("o1", "p"), twice: true},
 		{name: "a later poll learns that an earlier one ended the task",
@@ -340,7 +340,7 @@ var tables = map[string][]row{
 			"\nHSET minutes:guests:490923 bought1 1\n", call: func(p *Pool) any {
 			list, err := p.LookAll(context.Background(), []Query{{ID: "A", Margin: time.Second}, {ID: Guest("A")}})
 			return fmt.Sprintf("%d fresh, hour %d day %d, minutes %s days %s; guest: minutes %s days %s %v", list[0].Fresh,
-				list[0].SpentHour, list[0].SpentDay, shown(list[0].Minutes), shown(list[0].Days), shown(list[1].Minutes),
+				list[0].SolvesHour, list[0].SolvesDay, shown(list[0].Minutes), shown(list[0].Days), shown(list[1].Minutes),
 				shown(list[1].Days), err)
 		}},
 		{name: "the hours of a day are read", given: "HSET stats:A hits 30\nHSET periods:A hours " + days + "\n",
@@ -745,7 +745,8 @@ const badBrake = "HSET brake:A kind bad_parameters "
 func oneOther(e *End) { e.Others = 1 }
 
 // aTask is the unfinished task c of the caller qa.
-var aTask = "HSET client_task:c nonce n caller qa id A type turnstile made now-7000\nZADD tasks:" + digest("qa") +
+var aTask = "HSET client_task:c nonce n caller qa id A type turnstile made now-7000\n" +
+	"ZADD client_tasks:" + digest("qa") +
 	" now-7000 c\n"
 
 func added(nonce string) func(p *Pool) any {

@@ -39,7 +39,7 @@ type row struct {
 const legend = `# STEP > the scripts in the order of their first calls, with their ARGV as in the script's comment, but
 # without those that are usual (see below), "" or 0; replica= is empty instead of usual
 # the keys: "  " unchanged, "- " as they were, "+ " as they are; ! a message that was published = the result
-# now-5 is 5 ms before the step
+# now-5 is 5 ms before the step; (5 ms) is the remaining life of a key
 `
 
 // usual has the ARGV of each script that most rows have in common. A step shows others, also "" or 0 instead of one.

@@ -341,7 +341,7 @@ var ErrWaiting = errors.New("pool: the call waits")
 func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token Token, pause time.Duration, err error) {
 	ctx, stop := bounded(ctx)
 	defer stop()
-	reply, err := p.call(ctx, take,
+	reply, err := p.runScript(ctx, take,
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),
 			p.key("rate", c.ID), p.key("outbox", "handouts"), p.key("due"), p.key("replicas")},
 		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), bit(park),
@@ -474,7 +474,7 @@ func (p *Pool) endLater(c *Call, level slog.Level, failed string) {
 // endCall runs the script cancel. If the call had a ticket, the outcome (missed or left) is the counter that the script
 // increases.
 func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
-	_, err := p.call(ctx, cancel,
+	_, err := p.runScript(ctx, cancel,
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),
 			p.key("outbox", "handouts"), p.key("due")},
 		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), markLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row,
@@ -501,7 +501,7 @@ return {#stock}
 
 // Flush discards the tokens of an identity and returns their number. Orders in flight still land.
 func (p *Pool) Flush(ctx context.Context, id captcha.ID) (int, error) {
-	v, err := p.call(ctx, flush, []string{p.key("tokens", id), p.stats(id), p.key("due")}, string(id))
+	v, err := p.runScript(ctx, flush, []string{p.key("tokens", id), p.stats(id), p.key("due")}, string(id))
 	if err != nil {
 		return 0, err
 	}

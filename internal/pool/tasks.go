@@ -12,7 +12,7 @@ import (
 // addTask stores a compatible task, unless its caller has too many unfinished tasks.
 // The steps of this file's scripts are in testdata/tasks.txt.
 var addTask = newScript("add_task", `
--- KEYS 1 client_task:CALL 2 tasks:CALLER
+-- KEYS 1 client_task:CALL 2 client_tasks:CALLER
 -- ARGV 1 call 2 nonce of the submit 3 most 4 life_ms 5 caller 6 id 7 type 8 facts
 -- Reply {ok}, {full}, or {taken}: another task has the name
 local nonce = redis.call('HGET', KEYS[1], 'nonce')
@@ -29,7 +29,7 @@ return {'ok'}
 
 // endTask notes that a task has been answered: with a token of an order, or with a failure.
 var endTask = newScript("end_task", `
--- KEYS 1 client_task:CALL 2 tasks:CALLER
+-- KEYS 1 client_task:CALL 2 client_tasks:CALLER
 -- ARGV 1 call 2 order ('' = it failed) 3 nonce of the poll
 -- Reply {1 this poll ended it, 0 an earlier one}
 redis.call('ZREM', KEYS[2], ARGV[1]) -- needs no memory
@@ -65,7 +65,7 @@ type Task struct {
 // AddTask stores a task for 15 minutes. The result full means that the caller has too many unfinished tasks. If both
 // results are false, another task has this name.
 func (p *Pool) AddTask(ctx context.Context, t *Task, nonce string, most int) (added, full bool, err error) {
-	v, err := p.call(ctx, addTask, []string{p.key("client_task", t.Name), p.key("tasks", digest(t.Caller))},
+	v, err := p.runScript(ctx, addTask, []string{p.key("client_task", t.Name), p.key("client_tasks", digest(t.Caller))},
 		t.Name, nonce, most, taskLimit.Milliseconds(), t.Caller, string(t.ID), string(t.Type), t.Facts)
 	if err != nil {
 		return false, false, err
@@ -93,7 +93,7 @@ func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err erro
 // EndTask notes that a poll got the answer of a task. The order is the one whose token was the answer; "" means a
 // failure. EndTask returns whether the poll with this nonce is the first that got the answer.
 func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first bool, err error) {
-	v, err := p.call(ctx, endTask, []string{p.key("client_task", t.Name), p.key("tasks", digest(t.Caller))},
+	v, err := p.runScript(ctx, endTask, []string{p.key("client_task", t.Name), p.key("client_tasks", digest(t.Caller))},
 		t.Name, order, nonce)
 	return err == nil && number(v[0]) == 1, err
 }
@@ -101,7 +101,7 @@ func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first
 // DropTask deletes a task whose name was sent to no client.
 func (p *Pool) DropTask(ctx context.Context, t *Task) error {
 	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
-		pipe.ZRem(ctx, p.key("tasks", digest(t.Caller)), t.Name)
+		pipe.ZRem(ctx, p.key("client_tasks", digest(t.Caller)), t.Name)
 		pipe.Del(ctx, p.key("client_task", t.Name))
 	})
 }

@@ -137,7 +137,7 @@ func TestKeyRotation(t *testing.T) {
 	})
 }
 
-// The first poll comes when the task may be solved, or after the fallback time; the last one at the time-out.
+// The first poll comes when the task may be solved, or after the fallback time; the last one at the timeout.
 func TestPollTimes(t *testing.T) {
 	for _, c := range []struct {
 		name                            string
@@ -210,7 +210,7 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 }
 
 // While the service refuses an account, nothing is submitted but a probe each minute; orders in flight are
-// asked for once a minute, and at the time-out. An accepted probe ends it.
+// asked for once a minute, and at the timeout. An accepted probe ends it.
 func TestAnAccountFault(t *testing.T) {
 	bubble(t, "a fault of the account at a poll stops submits", func(t *testing.T, w *world) {
 		f := newFake("main")

@@ -61,7 +61,7 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 		return
 	}
 	if fault := (*provider.Error)(nil); errors.As(err, &fault) && fault.Class == provider.Account {
-		b.note(ctx, a, call{poll: true, asked: asked, err: err}) // like a poll, it says nothing about submits
+		b.note(ctx, a, exchange{poll: true, asked: asked, err: err}) // like a poll, it says nothing about submits
 	}
 	as := &b.accounts
 	as.mu.Lock()
@@ -195,8 +195,8 @@ func (s *streak) add(order string) (outage bool) {
 	return s.several && (s.failures >= outageAfter || time.Since(s.since) >= outageFor)
 }
 
-// call is a finished submit or poll.
-type call struct {
+// exchange is a finished submit or poll.
+type exchange struct {
 	poll  bool
 	order string
 	asked time.Time
@@ -206,7 +206,7 @@ type call struct {
 // note brakes an account, or lifts its brake, after a call with its key. Two results of submits are left to scripts in
 // Redis. The script end counts submits that the service refused or had no capacity for, and the script bought lifts the
 // brake after an accepted submit.
-func (b *Buyer) note(ctx context.Context, a *account, c call) {
+func (b *Buyer) note(ctx context.Context, a *account, c exchange) {
 	as, ago := &b.accounts, time.Since(c.asked)
 	var fault *provider.Error
 	if errors.As(c.err, &fault) && fault.Class == provider.Account {

@@ -47,8 +47,8 @@ const (
 	persistFor = 5 * time.Second
 	// mostAdopted limits the adopted orders that run at once.
 	mostAdopted = 4096
-	// currency is the factor by which prices are stored: billionths.
-	currency = 1e9
+	// billion is the factor by which prices are stored.
+	billion = 1e9
 )
 
 // GuestTarget stands for the target in orders for guests. No target of a file can have this name.
@@ -90,7 +90,7 @@ type Observer interface {
 
 // Config configures a Buyer.
 type Config struct {
-	// CallTime limits a call to a provider; 0 = 20 s. CallTime exceeds the client's own time-out, because a submit that
+	// CallTime limits a call to a provider; 0 = 20 s. CallTime exceeds the client's own timeout, because a submit that
 	// the Buyer cancels has an unknown outcome.
 	CallTime time.Duration
 	Pool     *pool.Pool
@@ -174,16 +174,16 @@ func (b *Buyer) own(name string) *order {
 	return b.running[name]
 }
 
-// Buy carries one order from place to its end, and returns at the end. It calls the function placed once, as soon as it
+// Buy carries one order from place to its end, and returns at the end. It calls the function tried once, as soon as it
 // is known whether the order was placed. Arguments are the identity that may place the next order at the account, and
 // an error. This is a *pool.NotPlacedError, ErrNoProvider, ErrSimulatedOnly, ErrNoPrice, pool.ErrDown, panics.ErrFault
 // or the error of ctx.
 //
 // When ctx ends, an order that is not submitted yet ends. A submit in flight is completed, and its task is stored. A
 // bought order stays in the journal.
-func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
+func (b *Buyer) Buy(ctx context.Context, s Spec, tried func(next captcha.ID, err error)) {
 	var once sync.Once
-	tell := func(next captcha.ID, err error) { once.Do(func() { placed(next, err) }) }
+	tell := func(next captcha.ID, err error) { once.Do(func() { tried(next, err) }) }
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	o := &order{journal: pool.Order{Name: rand.Text()}, stop: stop}
@@ -272,7 +272,7 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 	}
 	o.facts.Identity.Proxy, o.facts.Identity.ProxyType = "", ""
 	if price := l.Price(s.Identity.Type); price >= 0 {
-		o.facts.Price = int64(math.Round(price * currency))
+		o.facts.Price = int64(math.Round(price * billion))
 	}
 	o.pingback = l.Callbacks.address(a.Name(), o.journal.Name)
 	text, _ := json.Marshal(o.facts) // of strings, numbers and times: no error is possible

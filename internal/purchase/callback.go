@@ -48,7 +48,7 @@ type Callbacks struct {
 	URL     string           // public base address of this daemon; "" = no callbacks
 	Secrets []captcha.Secret // the first one signs new addresses, all are accepted
 	// Fallback is how long to wait for a callback before polling; 0 = the shortest of 120 s, half the
-	// provider's time-out and half the token's usable life.
+	// provider's timeout and half the token's usable life.
 	Fallback time.Duration
 	Delay    time.Duration // greatest age of a token when its callback arrives
 }

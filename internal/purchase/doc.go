@@ -62,5 +62,5 @@
 //
 // It does not decide how much to buy (refill), what an error code means (provider) or how long a token
 // lives (targets). An adopted order whose account no file has any more waits for a reload until its
-// time-out; it is not passed on to a replica with an older file.
+// timeout; it is not passed on to a replica with an older file.
 package purchase

@@ -369,7 +369,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	cancel()
 	o.answered = time.Now()
 	crash.At("submitted")
-	b.note(ctx, o.account, call{order: f.Order, asked: asked, err: err})
+	b.note(ctx, o.account, exchange{order: f.Order, asked: asked, err: err})
 	if err != nil {
 		return newsOf("submit", err)
 	}
@@ -422,7 +422,7 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 	f, giveUp := &o.facts, o.submitted.Add(o.facts.Timeout)
 	next, last := b.firstPoll(o), o.submitted
 	for {
-		// The last poll of a task is at its time-out.
+		// The last poll of a task is at its timeout.
 		if backoff.Sleep(ctx, min(time.Until(next), time.Until(giveUp))) != nil {
 			return news{trigger: stopped}
 		}
@@ -441,7 +441,7 @@ func (b *Buyer) await(ctx context.Context, o *order) news {
 			next = now.Add(lookAgain)
 			continue
 		}
-		// If an account fault affects polls too, each task is polled once a minute, and at its time-out.
+		// If an account fault affects polls too, each task is polled once a minute, and at its timeout.
 		if due := last.Add(slowPoll); !over && now.Before(due) && b.accounts.pollsSlowly(a) {
 			next = now.Add(min(due.Sub(now), lookAgain))
 			continue
@@ -504,7 +504,7 @@ func (b *Buyer) poll(ctx context.Context, o *order, a, former *account) (provide
 	defer cancel()
 	asked := time.Now()
 	solution, err := a.Poll(limited, o.facts.Task, o.identity)
-	b.note(ctx, a, call{poll: true, order: o.facts.Order, asked: asked, err: err})
+	b.note(ctx, a, exchange{poll: true, order: o.facts.Order, asked: asked, err: err})
 	var fault *provider.Error
 	if former == nil || !errors.As(err, &fault) || fault.Class != provider.Account && fault.Class != provider.Task {
 		return solution, err

@@ -20,7 +20,7 @@ var outages = []struct {
 	text   *regexp.Regexp
 	reason string
 }{
-	// go-redis joins the errors of all sentinels. If one sentinel answered, its answer is more useful than the time-outs
+	// go-redis joins the errors of all sentinels. If one sentinel answered, its answer is more useful than the timeouts
 	// of the others.
 	{says(`(?s)all sentinels.*redis: nil`), "the sentinels know no master of the name in redis.sentinel_master"},
 	{says(`(?s)all sentinels.*unknown command`), "the address in redis.url is not a sentinel"},

@@ -7,7 +7,7 @@
 //
 // A decision about a target is one script that reads the counts (pool.Decide). The policy (package policy) says
 // how many tokens are missing, and the Manager places the orders one after the other, until one is refused. A
-// refused target has a place in the queue of its obstacle (wants in package pool), and is decided again when
+// refused target has a place in the queue of its obstacle (queue:OBSTACLE in package pool), and is decided again when
 // its turn has come. Decisions run in one errgroup, orders in a second one: a refill goroutine carries one order
 // from its placing to its end.
 //
@@ -15,8 +15,8 @@
 //
 // No target belongs to a replica. Two replicas may decide at the same moment: pool.Place checks the depth again, so
 // they do not buy twice. If a replica dies between its decision and its orders, the next decision is due 2 s later. A
-// replica that does not know an identity removes it from the key due, unless callers wait or orders are in flight. A
-// replica that knows the identity adds it again within 30 s.
+// replica that does not know an identity removes it from the key due, unless callers wait, orders are in flight, or
+// a token is left. A replica that knows the identity adds it again within 30 s.
 //
 // Each replica follows the demand of a target in its own memory, from the counts of all replicas. A replica that has
 // not decided for a while reads the state that another replica has saved. A saved state contains the counts at that

@@ -46,20 +46,21 @@ const (
 	mostDecisions, mostOrders = 64, 8192
 )
 
-// Buyer carries orders. In the daemon it is solve.Buyer, which passes orders to *purchase.Buyer and handles refusals.
+// Buyer carries orders. In the daemon it is solve.AnsweringBuyer, which passes orders to *purchase.Buyer and handles
+// refusals.
 type Buyer interface {
 	// Buy carries one order from its placing to its end, and returns at the end. It calls the function placed once, with
 	// the identity that may place the next order at the account.
-	Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error))
+	Buy(ctx context.Context, s purchase.Spec, tried func(next captcha.ID, err error))
 	// Pace returns how long orders at the first provider wait before the first poll and between polls.
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 }
 
 // Manager decides what to buy for the targets of the configuration file. It is safe for concurrent use.
 type Manager struct {
-	// Refused is called when the state of a target changes: whether it is Refused now, and the reason. It must not block,
+	// Refused is called when the state of a target becomes Refused, or OK afterwards, with the reason. It must not block,
 	// and is set before Run.
-	Refused func(target, reason string, is bool)
+	Refused func(target, reason string, refused bool)
 
 	pool  *pool.Pool
 	buyer Buyer
@@ -426,8 +427,8 @@ func (d *decision) nextDue(wants *policy.Decision, asked int, c *pool.Counts, er
 	switch {
 	case errors.As(err, &refused):
 		if refused.Reason != pool.ReasonBudget || refused.Scope != string(d.id) {
-			// The script place has put the identity into a queue, or there are enough tokens now, or a brake or a pause of the
-			// identity has begun. In each case the next decision is due in 2 s, as the script decide has set.
+			// If the script place has put the identity into a queue, the next decision is due in 30 s, or at its turn. If
+			// there are enough tokens now, or a brake or a pause of the identity has begun, it is due in 2 s.
 			return -1
 		}
 		next = refused.After

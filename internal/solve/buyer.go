@@ -14,37 +14,37 @@ import (
 // Spec describes the order that a request wants.
 type Spec = purchase.Spec
 
-// Orderer carries one order from its placing to its end, and then returns; *purchase.Buyer implements it.
-type Orderer interface {
-	Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error))
+// Buyer carries one order from its placing to its end, and then returns; *purchase.Buyer implements it.
+type Buyer interface {
+	Buy(ctx context.Context, s Spec, tried func(next captcha.ID, err error))
 	Pace(t captcha.Type) (firstPoll, interval time.Duration) // for package refill
 }
 
-// Buyer is an Orderer that handles refusals: if an order for a guest cannot be placed, it answers the callers that wait
-// for it. The refiller and the Service buy through it.
-type Buyer struct {
-	Orderer
+// AnsweringBuyer is a Buyer that handles refusals: if an order for a guest cannot be placed, it answers the callers
+// that wait for it. The refiller and the Service buy through it.
+type AnsweringBuyer struct {
+	Buyer
 
 	Pool   *pool.Pool
 	Log    *slog.Logger
 	UsedUp pool.ToldUsedUp // is called if a budget refuses an order
 }
 
-// Buy buys with the Orderer.
-func (b *Buyer) Buy(ctx context.Context, s Spec, placed func(next captcha.ID, err error)) {
-	b.Orderer.Buy(ctx, s, func(next captcha.ID, err error) {
+// Buy buys with the Buyer.
+func (b *AnsweringBuyer) Buy(ctx context.Context, s Spec, tried func(next captcha.ID, err error)) {
+	b.Buyer.Buy(ctx, s, func(next captcha.ID, err error) {
 		if refused := (*pool.NotPlacedError)(nil); errors.As(err, &refused) && refused.Reason == pool.ReasonBudget {
 			b.UsedUp(refused.Scope, s.Target, refused.Spent, time.Now().Add(refused.After))
 		}
 		if s.Guest && err != nil && ctx.Err() == nil {
 			b.tell(ctx, s, err)
 		}
-		placed(next, err)
+		tried(next, err)
 	})
 }
 
 // tell answers the callers of a guest with the reason why no order can be placed.
-func (b *Buyer) tell(ctx context.Context, s Spec, cause error) {
+func (b *AnsweringBuyer) tell(ctx context.Context, s Spec, cause error) {
 	answer := &pool.FailedError{Obstacle: pool.ReasonBrake, Reason: cause.Error()} // no provider at all
 	var refused *pool.NotPlacedError
 	switch {

@@ -37,7 +37,7 @@ type Refiller interface {
 // Config has the parts that a Service uses. All are required.
 type Config struct {
 	Pool     *pool.Pool
-	Buyer    *Buyer
+	Buyer    *AnsweringBuyer
 	Refiller Refiller
 	Claims   *claims.Claims
 	Log      *slog.Logger
@@ -66,7 +66,7 @@ func New(c Config) *Service {
 // Request asks for one token.
 type Request struct {
 	Caller string // as in Places
-	// Call describes the take; Identify sets its name. Call.Wait is the time-out of the request.
+	// Call describes the take; Identify sets its name. Call.Wait is the timeout of the request.
 	Call *pool.Call
 	// Guest describes the purchase for an identity without a target; nil = the identity has a target. In it, Spec.ID and
 	// Call.ID are pool.Guest of the identity's ID, Depth is 0, Horizon is the margin, and Guest is true.
@@ -76,7 +76,7 @@ type Request struct {
 	// Rate limits the requests for all guests.
 	Rate pool.Rate
 	// Out reports that a target has neither tokens nor orders, and that nothing can be bought for it now. Then the wait
-	// ends. If Out is nil, only the time-out ends the wait.
+	// ends. If Out is nil, only the timeout ends the wait.
 	Out func(ctx context.Context) bool
 }
 
@@ -101,7 +101,7 @@ func hash(a, b string) string {
 // Solve returns a token for one request to POST /solve, and counts the request. Solve returns as soon as there is a
 // token, and at the latest after Call.Wait. An order that was placed for the request continues after that.
 //
-// The error is one that pool.Admit or pool.Take returns. A *pool.EmptyError whose Full is false means that the time-out
+// The error is one that pool.Admit or pool.Take returns. A *pool.EmptyError whose Full is false means that the timeout
 // has passed, or that Request.Out has ended the wait.
 func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	var got outcome
@@ -201,7 +201,7 @@ func (s *Service) Supply(ctx context.Context, caller string, spec *Spec, task bo
 	return nil, err
 }
 
-// Run buys pictures until ctx ends. It returns when the Orderer has ended the orders or left them to other replicas,
+// Run buys pictures until ctx ends. It returns when the Buyer has ended the orders or left them to other replicas,
 // and then ends the shared solves. Run must be called exactly once.
 func (s *Service) Run(ctx context.Context) error {
 	var orders sync.WaitGroup // at most mostPictures: each has a place

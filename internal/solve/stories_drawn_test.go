@@ -164,7 +164,8 @@ func (s *drawnStory) start() {
 	r.pool = pool.New(pool.Config{Slow: r.db.Hot, Hot: r.db.Hot, Prefix: "p", Replica: fmt.Sprintf("%p", r), Log: log,
 		Changed: func(id captcha.ID) { manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "none", Sink: true, Observer: nobody{}, Log: log})
-	guests := &solve.Buyer{Orderer: r.buyer, Pool: r.pool, Log: log, UsedUp: func(string, string, string, time.Time) {}}
+	guests := &solve.AnsweringBuyer{Buyer: r.buyer, Pool: r.pool, Log: log,
+		UsedUp: func(string, string, string, time.Time) {}}
 	manager = refill.New(r.pool, guests, log)
 	r.buyer.Turn = manager.Changed
 	price := func(captcha.Type) float64 { return 1 }

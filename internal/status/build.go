@@ -377,7 +377,7 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Sp
 		target.LastFailures = append(target.LastFailures, LastFailure{At: stamp(f.At), Reason: f.Reason})
 	}
 	if t.Budget != (targets.Budget{}) {
-		spends.Hour, spends.Day = s.SpentHour, s.SpentDay
+		spends.Hour, spends.Day = s.SolvesHour, s.SolvesDay
 		target.Budget = new(budgetOf(refill.Limits(string(t.ID), t.Budget), spends))
 	}
 	return target

@@ -349,8 +349,8 @@ func (d *Document) Part(may func(target string) bool) *Document {
 
 // Counts contains the numbers of events in a period, over all replicas.
 type Counts struct {
-	// Requests is the sum of Hits, Waited and Misses, of the callers that hung up while they waited, and of the
-	// requests of POST /solve that were refused. The total of an identity also has the callers that wait.
+	// Requests is the sum of Hits, Waited and Misses, of the callers that stopped waiting earlier, and of the requests
+	// of POST /solve that were refused. The total of an identity also has the callers that wait.
 	Requests int64 `json:"requests"`
 	Hits     int64 `json:"hits"`   // callers that got a token at once
 	Waited   int64 `json:"waited"` // callers that got a token that landed while they waited

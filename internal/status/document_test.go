@@ -61,7 +61,7 @@ func busySources() Sources {
 				Returned: 3, Flushed: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499,
 			},
 		},
-		SpentHour: 8, SpentDay: 77,
+		SolvesHour: 8, SolvesDay: 77,
 		Minutes: []pool.Period{{At: day.Truncate(time.Minute),
 			Counters: pool.Counters{Hits: 3, Waited: 1, Left: 1, Bought: 2, Solved: 1}}},
 		Days: []pool.Period{
@@ -82,7 +82,7 @@ func busySources() Sources {
 			Failures: []pool.Failure{{At: day, Reason: "<ERROR_GOOGLEKEY> & more"},
 				{At: day.Add(-time.Minute), Reason: "ERROR_CAPTCHA_UNSOLVABLE"}},
 		},
-		SpentDay: 20,
+		SolvesDay: 20,
 	}, refill.Status{Want: 5, State: refill.OK, At: day})
 	stock.totals.Rows, stock.totals.DroppedRows = 7, 23
 	set.Budget.PerDay, set.Budget.MoneyPerMonth, set.Solve.Budget.MoneyPerDay = 20000, 1000, 2

@@ -107,6 +107,7 @@ func TestRowsDescribeTheirTargets(t *testing.T) {
 	}
 }
 
+// TestWords: how the page writes numbers, times and money.
 func TestWords(t *testing.T) {
 	money := func(currency targets.Currency, amount any) string {
 		return (&View{Document: &status.Document{Currency: currency}}).Money(amount)
@@ -123,7 +124,7 @@ func TestWords(t *testing.T) {
 		{money("$", history.MoneyUnknown), "no price"}, {money("$", nothing), "unknown"},
 		{money("EUR", -0.15), "-0.1500 EUR"}, {money("$", nil), "unknown"},
 	} {
-		testkit.Equal(t, "a word", c.got, c.want)
+		testkit.Equal(t, "what the page writes for "+c.want, c.got, c.want)
 	}
 }
 

@@ -114,7 +114,7 @@ func (w *World) Start() *Replica {
 	}
 	r.Pool = pool.New(pool.Config{Slow: r.DB, Hot: r.DB, Prefix: "p", Replica: name, Log: w.Log, Changed: changed})
 	usedUp := func(scope, _, _ string, _ time.Time) { w.Set(func(w *World) { w.UsedUp = scope }) }
-	buyer := &solve.Buyer{Orderer: orders{r}, Pool: r.Pool, Log: w.Log, UsedUp: usedUp}
+	buyer := &solve.AnsweringBuyer{Buyer: orders{r}, Pool: r.Pool, Log: w.Log, UsedUp: usedUp}
 	bubble := redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: w.Log}
 	db, err := redisdb.Open(bubble)
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *Replica) Guests() int {
 }
 
 // refill decides about an identity when the identity has changed, and about all known identities twice a second.
-func (r *Replica) refill(ctx context.Context, buyer *solve.Buyer) {
+func (r *Replica) refill(ctx context.Context, buyer *solve.AnsweringBuyer) {
 	var bought sync.WaitGroup
 	defer bought.Wait()
 	for {
@@ -229,13 +229,13 @@ type orders struct{ r *Replica }
 
 func (orders) Pace(captcha.Type) (firstPoll, interval time.Duration) { return 0, 0 }
 
-func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.ID, err error)) {
+func (o orders) Buy(ctx context.Context, s solve.Spec, tried func(next captcha.ID, err error)) {
 	w, p := o.r.world, o.r.Pool
 	w.mu.Lock()
 	noProvider, concurrency, lead, change := w.NoProvider, w.Concurrency, w.Lead, w.End
 	w.mu.Unlock()
 	if noProvider != nil {
-		placed("", noProvider)
+		tried("", noProvider)
 		return
 	}
 	order := &pool.Order{
@@ -243,12 +243,12 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, placed func(next captcha.
 		Depth: s.Depth, Horizon: s.Horizon, Facts: "{}", Unpooled: s.Image != nil, Budgets: s.Budgets,
 	}
 	if _, next, err := p.Place(ctx, order); err != nil {
-		placed(next, err)
+		tried(next, err)
 		return
 	}
 	n := 0
 	w.Set(func(w *World) { w.sold++; n = w.sold })
-	placed("", nil)
+	tried("", nil)
 	end := &pool.End{
 		Outcome: pool.Solved, Provider: "main", Value: fmt.Sprint("token ", n), BornAfter: lead,
 		Lifetime: cmp.Or(s.Lifetime, Life), Margin: s.Margin, Repeats: s.Image != nil,

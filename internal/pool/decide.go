@@ -153,7 +153,7 @@ type Query struct {
 	ID           captcha.ID
 	Margin, Lead time.Duration
 	Want         int           // tokens that the policy wants
-	Period       time.Duration // time until the next decision if nothing changes
+	Recheck      time.Duration // time until the next decision if nothing changes
 }
 
 // Decide reads the counts of an identity for a decision, and notes when the next decision is due.
@@ -175,7 +175,7 @@ func (p *Pool) decideArguments(look bool, q Query) (keys []string, args []any) {
 	keys = []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID),
 		p.key("brake", q.ID)}
 	return keys, []any{string(q.ID), bit(look), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
-		max(q.Period, time.Second).Milliseconds(), *p.stuck.Load()}
+		max(q.Recheck, time.Second).Milliseconds(), *p.stuck.Load()}
 }
 
 // readCounts reads the reply of decide.

@@ -38,7 +38,7 @@
 //	minutes:ID:HOUR      hash    counters of an hour by minute
 //	periods:ID           hash    hours, days: HOUR|COUNTER..., the noted counters before the first event of a UTC hour,
 //	                             newest first; of the last 25 hours and the last 8 days that had an event
-//	outcomes:PROVIDER:TYPE  hash  results of a provider's orders; see Sums; a day. Only with several providers
+//	outcomes:ACCOUNT:TYPE  hash   results of a provider's orders; see Sums; a day. Only with several providers
 //	savings:DATE         hash    requests of /solve by source, of a UTC day; 7 days
 //	due                  zset    identity -> ms of its next decision
 //	learned:ID           string  the learned state of the demand

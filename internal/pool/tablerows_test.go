@@ -271,7 +271,7 @@ var tables = map[string][]row{
 		{name: "an identity is due again when its first token is too old",
 			given: "RPUSH tokens:A now+31000|o1 now+90000|o2\n", call: decides(2)},
 		{name: "an identity is due again in a second if its period is that short", call: func(p *Pool) any {
-			_, err := p.Decide(context.Background(), Query{ID: "A", Want: 2, Period: time.Second})
+			_, err := p.Decide(context.Background(), Query{ID: "A", Want: 2, Recheck: time.Second})
 			return err
 		}},
 		{name: "an identity is decided before its time, and its old tokens expire",
@@ -820,7 +820,7 @@ func looks(want int) func(p *Pool) any {
 }
 
 func aQuery(want int) Query {
-	return Query{ID: "A", Margin: time.Second, Lead: 20 * time.Second, Want: want, Period: 30 * time.Second}
+	return Query{ID: "A", Margin: time.Second, Lead: 20 * time.Second, Want: want, Recheck: 30 * time.Second}
 }
 
 func theOrder() *Order {

@@ -333,7 +333,7 @@ func (d *decision) run(ctx context.Context) {
 		err = d.m.pool.Disown(ctx, d.id)
 	case d.target == nil: // one order for each caller that has none; the Buyer answers the callers after a refusal
 		var c pool.Counts
-		c, err = d.m.pool.Decide(ctx, pool.Query{ID: d.id, Margin: d.spec.Margin, Period: mostLook})
+		c, err = d.m.pool.Decide(ctx, pool.Query{ID: d.id, Margin: d.spec.Margin, Recheck: mostLook})
 		if err == nil {
 			d.spec.Avoid = c.Brake.Avoid
 			err = d.place(ctx, c.Waiting-c.Orders, d.spec, 0) // place knows the tokens
@@ -363,7 +363,7 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	lead := learned.Lead(p, at)
 	c, err := d.m.pool.Decide(ctx, pool.Query{
 		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: d.subject.want,
-		Period: min(d.subject.next, mostLook-backoff.UpTo(mostLook/6)), // spreads targets that began together
+		Recheck: min(d.subject.next, mostLook-backoff.UpTo(mostLook/6)), // spreads targets that began together
 	})
 	if err == nil {
 		err = d.recall(ctx, at, p, &c)

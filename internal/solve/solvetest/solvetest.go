@@ -210,7 +210,7 @@ func (r *Replica) refill(ctx context.Context, buyer *solve.AnsweringBuyer) {
 				}
 			}
 			for {
-				c, err := r.Pool.Decide(ctx, pool.Query{ID: id, Margin: spec.Margin, Want: spec.Depth, Period: 30 * time.Second})
+				c, err := r.Pool.Decide(ctx, pool.Query{ID: id, Margin: spec.Margin, Want: spec.Depth, Recheck: 30 * time.Second})
 				if err != nil || spec.Image != nil || c.Outliving+c.Orders >= spec.Depth+c.Waiting {
 					break
 				}

@@ -6,7 +6,7 @@
 // pools.yaml → targets.Set → refill → purchase → provider → purchase → pool → httpapi → the caller.
 // The package takes tokens from the pool, requests solves from package solve, and publishes the
 // documents of package status. The package itself buys nothing. Two kinds of requests flow in the
-// other direction: a caller's report on a token goes to the stock and the buyer, and a provider's
+// other direction: a caller's report on a token goes to the pool and the buyer, and a provider's
 // callback goes to the buyer.
 //
 // # A request

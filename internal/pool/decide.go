@@ -12,11 +12,11 @@ import (
 
 // decide reads the counts of an identity, and sets the time of its next decision. If tokens are missing, the time is in
 // 2 s: the replica that runs the script places orders, and if it dies, another replica decides then. Else it is when
-// the next token will be too old, or after period_ms if that is earlier. With look, decide changes nothing.
+// the next token will be too old, or after recheck_ms if that is earlier. With look, decide changes nothing.
 // The steps of this file's scripts are in testdata/decide.txt, due.txt and decided.txt.
 var decide = newScript("decide", `
 -- KEYS 1 due 2 tokens:ID 3 inflight:ID 4 tickets:ID 5 stats:ID 6 brake:ID
--- ARGV 1 id 2 look (1, 0) 3 margin_ms 4 lead_ms 5 want 6 period_ms 7 stuck providers
+-- ARGV 1 id 2 look (1, 0) 3 margin_ms 4 lead_ms 5 want 6 recheck_ms 7 stuck providers
 -- Reply {ms until the next decision, fresh, outliving, orders, waiting, ms until the first token is too old,
 --       ms until the outliving are fewer, ms until the first deadline, stats, brake, now} and with look
 --       {orders' states, tokens in their margin}; -1 = never

@@ -15,7 +15,7 @@
 //	                             after its expiry, so that callers can report on it. Without another
 //	                             provider the type is empty
 //	tickets:ID           zset    need ms|replica|call -> arrival in µs; a ticket without a replica
-//	                             belongs to a compatible task
+//	                             belongs to a client task
 //	reply:CALL           string  the answer of a call: KIND|FINGERPRINT|...; see take
 //	order:ORDER          hash    the journal: id, account, owner (the replica that runs it), state (see State), placed,
 //	                             submit (a nonce), submitted, task, price, and facts (JSON); after its end `state` ended
@@ -44,7 +44,7 @@
 //	learned:ID           string  the learned state of the demand
 //	rate:ID              list    times of the last hand-outs, newest first; only with a rate
 //	rate:guests          zset    nonces of the last requests for guests; only with a rate
-//	client_task:CALL     hash    a compatible task: caller, identity, and its order once it has been read
+//	client_task:CALL     hash    a client task: caller, identity, and its order once it has been read
 //	client_tasks:CALLER  zset    unfinished tasks of a caller -> ms of their submit
 //	value:ID:HASH        string  the order that brought the text with this hash
 //	task:ACCOUNT:TASK    string  the order of a task

@@ -8,7 +8,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// A guest is an identity without a target: POST /solve and compatible tasks buy for it, one order for each ticket. Its
+// A guest is an identity without a target: POST /solve and client tasks buy for it, one order for each ticket. Its
 // ID differs from that of a target with the same identity, so a new or removed target changes nothing for guests. All
 // guests share their counters, because each picture is a guest of its own.
 

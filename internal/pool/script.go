@@ -83,7 +83,7 @@ end
 -- leading returns the number before the first |.
 local function leading(element) return tonumber(string.match(element, '^%d+')) end
 
--- live reports whether the replica of a ticket lives. The ticket of a compatible task names no replica and always
+-- live reports whether the replica of a ticket lives. The ticket of a client task names no replica and always
 -- counts as live.
 local alive = {}
 local function live(ticket)

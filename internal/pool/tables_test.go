@@ -48,7 +48,7 @@ var usual = map[string]string{
 	"cancel":   "id=A ticket=1000|r1|c margin_ms=1000 mark=30000",
 	"add_task": "call=c nonce_of_the_submit=n most=2 life_ms=900000 caller=qa id=A type=turnstile facts={}",
 	"admit":    "id=guest-A nonce=n rate=2 rate_per_ms=1000 patience_ms=2000",
-	"decide":   "id=A margin_ms=1000 lead_ms=20000 period_ms=30000",
+	"decide":   "id=A margin_ms=1000 lead_ms=20000 recheck_ms=30000",
 	"place": "order=o id=A account=main replica=r1 life_ms=60000 concurrency=3 depth=2 horizon_ms=21000 facts={} " +
 		"price=5",
 	"bought": "order=o id=A replica=r1 task_ms=86400000 row={} hold_ms=60000",

@@ -192,7 +192,8 @@ type RateError struct{ RetryAfter time.Duration }
 
 func (e *RateError) Error() string { return "pool: rate limited" }
 
-// FailedError means that the order of a solve without a target failed, or that none can be placed.
+// FailedError means that no token can come for a call: its order failed, none can be placed, the budget of its key is
+// used up, or the token of its client task has expired.
 type FailedError struct {
 	BadParameters bool `json:"bad_parameters,omitempty"` // the provider rejects them
 	// Obstacle is ReasonBudget or ReasonBrake: no order can be placed; "" = an order failed.
@@ -254,7 +255,7 @@ type Call struct {
 	MinTTL      time.Duration   // least remaining life of the token; no effect below Margin
 	Wait        time.Duration   // how long the caller waits; 0 = no wait
 	Ends        <-chan struct{} // ends the wait earlier, as a miss; nil = it does not
-	Task        bool            // a compatible task: its ticket names no replica, and stays until its answer is read
+	Task        bool            // a client task: its ticket names no replica, and stays until its answer is read
 	MostTickets int             // of the identity
 	Row         string          // JSON of the hand-out for the sink; "" = no sink
 	Rate        int             // most tokens of the identity within RatePer; 0 = no limit
@@ -334,7 +335,7 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 	}
 }
 
-// ErrWaiting means that the token of a compatible task is not there yet.
+// ErrWaiting means that the token of a client task is not there yet.
 var ErrWaiting = errors.New("pool: the call waits")
 
 // takeOnce runs the script take once. A positive pause means that the call waits, and the error says what it waits for.
@@ -485,7 +486,7 @@ func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
 	return err
 }
 
-// flush discards the tokens of an identity.
+// flush removes the tokens of an identity.
 var flush = newScript("flush", `
 -- KEYS 1 tokens:ID 2 stats:ID 3 due
 -- ARGV 1 id
@@ -499,7 +500,7 @@ soon(ARGV[1])
 return {#stock}
 `)
 
-// Flush discards the tokens of an identity and returns their number. Orders in flight still land.
+// Flush removes the tokens of an identity and returns their number. Orders in flight still land.
 func (p *Pool) Flush(ctx context.Context, id captcha.ID) (int, error) {
 	v, err := p.runScript(ctx, flush, []string{p.key("tokens", id), p.stats(id), p.key("due")}, string(id))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"poold/internal/captcha"
 )
 
-// addTask stores a compatible task, unless its caller has too many unfinished tasks.
+// addTask stores a client task, unless its caller has too many unfinished tasks.
 // The steps of this file's scripts are in testdata/tasks.txt.
 var addTask = newScript("add_task", `
 -- KEYS 1 client_task:CALL 2 client_tasks:CALLER
@@ -47,7 +47,7 @@ const (
 	MostTasks = 1000
 )
 
-// Task is a compatible task. The task and its call have the same name.
+// Task is a client task. The task and its call have the same name.
 type Task struct {
 	Name   string
 	Caller string

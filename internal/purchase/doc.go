@@ -1,4 +1,4 @@
-// Package purchase carries each order from its placing to its end: it places the order in the stock
+// Package purchase carries each order from its placing to its end: it places the order in the journal
 // (package pool), submits it to a solving service (package provider), waits for a callback or polls, and
 // lands the token. It also goes on with the orders of dead replicas.
 //

@@ -30,7 +30,7 @@ return {redis.call('GET', KEYS[1]), lost}`)
 
 // Health is the state of Redis at the last probe.
 type Health struct {
-	Up      bool      // whether the stock can be used
+	Up      bool      // whether Redis can be used
 	Reason  string    // the fault, in plain words; "" = no fault
 	Since   time.Time // when this replica noticed the fault; zero = no fault
 	Full    bool      // whether the fault is a full memory; tokens are then still handed out
@@ -134,7 +134,7 @@ func (db *DB) report(was, now *condition) {
 	}
 }
 
-// probe checks with a script whether the stock can be used. The argument lost is when this replica noticed that Redis
+// probe checks with a script whether Redis can be used. The argument lost is when this replica noticed that Redis
 // had lost its data.
 func (db *DB) probe(ctx context.Context, lost time.Time) *condition {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)

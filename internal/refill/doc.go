@@ -5,10 +5,10 @@
 // (pool.Due), so that idle targets cost all replicas together about as much as one. The replica that caused a
 // change decides at once.
 //
-// A decision about a target is one script that reads the counts (pool.Decide). The policy (package policy) says
-// how many tokens are missing, and the Manager places the orders one after the other, until one is refused. A
-// refused target has a place in the queue of its obstacle (queue:OBSTACLE in package pool), and is decided again when
-// its turn has come. Decisions run in one errgroup, orders in a second one: a refill goroutine carries one order
+// A decision about a target is one script that reads the counts (pool.Decide). The policy (package policy) says how
+// many tokens are missing, and the Manager places the orders one after the other, until one is refused. A target whose
+// order is not placed has a place in the queue of its obstacle (queue:OBSTACLE in package pool), and is decided again
+// when its turn has come. Decisions run in one errgroup, orders in a second one: a refill goroutine carries one order
 // from its placing to its end.
 //
 // # Several replicas

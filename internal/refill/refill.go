@@ -49,8 +49,8 @@ const (
 // Buyer carries orders. In the daemon it is solve.AnsweringBuyer, which passes orders to *purchase.Buyer and handles
 // refusals.
 type Buyer interface {
-	// Buy carries one order from its placing to its end, and returns at the end. It calls the function placed once, with
-	// the identity that may place the next order at the account.
+	// Buy carries one order from its placing to its end, and returns at the end. It calls tried once, as soon as it is
+	// known whether the order was placed, with the identity that may place the next order at the account, or an error.
 	Buy(ctx context.Context, s purchase.Spec, tried func(next captcha.ID, err error))
 	// Pace returns how long orders at the first provider wait before the first poll and between polls.
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)

@@ -18,8 +18,8 @@
 //     parameters, all callers do. The script that ends the order sends these answers.
 //   - pool.Admit refuses a request before its take if an order for the same guest has just failed, or if the rate of
 //     all guests is exceeded.
-//   - If an order cannot be placed because of a budget, the accounts or the identity's own brake, the Buyer of this
-//     package answers the callers at all replicas for whom no order is in flight (pool.Refuse). Callers wait for
+//   - If an order cannot be placed because of a budget, the accounts or the identity's own brake, the
+//     AnsweringBuyer answers the callers at all replicas for whom no order is in flight (pool.Refuse). Callers wait for
 //     permits, and for the end of an obstacle that lasts less than pool.Patience.
 //   - For a target, package httpapi says when no token can come (Request.Out).
 //
@@ -32,5 +32,6 @@
 // # Out of scope
 //
 // The package has no Redis key, no provider's protocol and no HTTP. It decides to buy only for pictures. But the orders
-// of package refill also pass its Buyer on their way to package purchase, so that refusals reach the callers of guests.
+// of package refill also pass its AnsweringBuyer on their way to package purchase, so that refusals reach the callers
+// of guests.
 package solve

@@ -169,7 +169,7 @@ func (s *Service) Await(ctx context.Context, r Request) (pool.Token, error) {
 const picturePatience = 5 * time.Minute
 
 // Supply arranges that orders are placed for the ticket of a guest. For a picture, this replica places the orders until
-// release is called. For a compatible task, whose ticket must exist, it places only one order. The function done is
+// release is called. For a client task, whose ticket must exist, it places only one order. The function done is
 // called when the bytes of the picture are no longer needed.
 func (s *Service) Supply(ctx context.Context, caller string, spec *Spec, task bool,
 	done func()) (release func(), err error) {
@@ -218,7 +218,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // buy places an order for a picture whenever a ticket has neither a token nor an order, until the caller is gone. For a
-// compatible task it places one order, unless the ticket is gone.
+// client task it places one order, unless the ticket is gone.
 func (s *Service) buy(ctx context.Context, spec Spec, task bool, gone <-chan struct{}) {
 	until, pause, placed := time.Now().Add(picturePatience), 10*time.Millisecond, false // the ticket comes in a moment
 	for time.Now().Before(until) {

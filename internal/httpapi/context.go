@@ -54,6 +54,14 @@ func (c *Context) Ctx() context.Context { return c.Request().Context() }
 // RequestID returns the id of the request.
 func (c *Context) RequestID() string { return c.Response().Header().Get(echo.HeaderXRequestID) }
 
+// placesOf names the caller in solve.Places: "" without keys, and until a client's key has been read.
+func (c *Context) placesOf() string {
+	if c.Caller == nil || c.Caller == Anyone {
+		return ""
+	}
+	return c.Caller.StableName
+}
+
 // usable lists the targets of the configuration file that the caller may use, sorted; never nil.
 func (c *Context) usable() []string {
 	names := []string{}

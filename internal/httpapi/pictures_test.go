@@ -95,3 +95,13 @@ func TestPicturesMayArriveSlowly(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// Without keys, all callers share all places: there are no others to protect.
+func TestPlacesOfACaller(t *testing.T) {
+	for _, c := range []struct {
+		caller *Caller
+		want   string
+	}{{nil, ""}, {Anyone, ""}, {&Caller{StableName: "a"}, "a"}} {
+		testkit.Equal(t, "name in the places", (&Context{Caller: c.caller}).placesOf(), c.want)
+	}
+}

@@ -183,11 +183,7 @@ func (c *Context) decode(body []byte, want string, into any) error {
 
 // hold takes one of the places for bodies larger than MaxBody, which contain pictures, until release is called.
 func hold(c *Context, places *solve.Places) (release func(), err error) {
-	name := "" // without keys, and until a client's key has been read
-	if c.Caller != nil && c.Caller != Anyone {
-		name = c.Caller.StableName
-	}
-	release, ok := places.Take(name)
+	release, ok := places.Take(c.placesOf())
 	if !ok {
 		err = NewProblem(CodeOverloaded, "too many requests with pictures are in flight")
 	}

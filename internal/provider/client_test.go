@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,40 +13,13 @@ import (
 	"poold/internal/testkit"
 )
 
-// Each protocol of the file has an implementation, and a dialect, with which the tests of replies and secrets try it.
-func TestCompleteProtocols(t *testing.T) {
-	field, _ := reflect.TypeFor[targets.Provider]().FieldByName("Protocol")
-	for _, name := range strings.Fields(field.Tag.Get("oneof")) {
-		protocol := targets.Protocol(name)
-		if protocolOf(targets.Provider{Protocol: protocol}) == nil {
-			t.Errorf("%s has no row in protocolOf (client.go)", name)
-		}
-		has := slices.ContainsFunc(dialects(), func(d dialect) bool { return d.api == protocol })
-		if !has && protocol != targets.ProtocolSimulated { // which speaks in_php
-			t.Errorf("%s has no row in dialects (hostile_test.go)", name)
-		}
-	}
-}
-
-// The file's poll times hold. Without them the service, the protocol and the type decide.
+// The poll times of the file hold. TestRequests has those of the services, which hold without them.
 func TestPace(t *testing.T) {
-	for _, c := range []struct {
-		provider targets.Provider
-		kind     captcha.Type
-		want     string // first poll and interval
-	}{
-		{targets.Provider{Service: twoCaptcha, Protocol: targets.ProtocolInPHP}, captcha.RecaptchaV2, "15s 5s"},
-		{targets.Provider{Service: twoCaptcha, Protocol: targets.ProtocolCreateTask}, captcha.Turnstile, "5s 5s"},
-		{targets.Provider{Service: captchaAI, Protocol: targets.ProtocolInPHP}, captcha.Turnstile, "15s 5s"},
-		{targets.Provider{Service: other, Protocol: targets.ProtocolCreateTask}, captcha.RecaptchaV2, "10s 3s"},
-		{targets.Provider{Service: other, Protocol: targets.ProtocolCreateTask}, captcha.Image, "5s 5s"},
-		{targets.Provider{Protocol: targets.ProtocolSimulated}, captcha.Image, "2s 1s"},
-		{targets.Provider{Service: captchaAI, Protocol: targets.ProtocolInPHP, FirstPoll: time.Second,
-			PollInterval: time.Minute}, captcha.Turnstile, "1s 1m0s"},
-	} {
-		first, interval := Pace(c.provider, c.kind)
-		testkit.Equal(t, fmt.Sprint(c), fmt.Sprint(first, interval), c.want)
-	}
+	first, interval := Pace(targets.Provider{Service: captchaAI, Protocol: targets.ProtocolInPHP, FirstPoll: time.Second,
+		PollInterval: time.Minute}, captcha.Turnstile)
+	testkit.Equal(t, "first poll and interval", fmt.Sprint(first, interval), "1s 1m0s")
+	first, interval = Pace(targets.Provider{Protocol: targets.ProtocolSimulated}, captcha.Image)
+	testkit.Equal(t, "first poll and interval of the simulated provider", fmt.Sprint(first, interval), "2s 1s")
 }
 
 func TestABalanceIsRead(t *testing.T) {

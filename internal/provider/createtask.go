@@ -10,7 +10,7 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// createTask implements the protocol with the calls createTask and getTaskResult.
+// createTask implements the protocol create_task, which sends JSON by POST to /createTask and /getTaskResult.
 type createTask struct {
 	key     captcha.Secret
 	profile profile

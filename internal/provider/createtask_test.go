@@ -11,6 +11,15 @@ import (
 	"poold/internal/testkit"
 )
 
+func init() {
+	spoken[targets.ProtocolCreateTask] = dialect{
+		targets.ProtocolCreateTask, other,
+		`{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
+		`"errorId":0,"status":"ready"`,
+		[]string{`{"errorId":1,"errorCode":"CODE"}`, `{"errorId":1,"errorCode":"CODE","errorDescription":"a sentence"}`},
+	}
+}
+
 // If the protocol cannot express an identity, Submit returns a parameter fault without a call.
 func TestCannotBeAsked(t *testing.T) {
 	proxied := func(proxy captcha.Secret) captcha.Identity {
@@ -47,25 +56,6 @@ func TestCannotBeAsked(t *testing.T) {
 			t.Errorf("the error shows the proxy: %v", err)
 		}
 	}
-}
-
-func FuzzCreateTask(f *testing.F) {
-	for _, seed := range []string{
-		`{"errorId":0,"taskId":77}`, `{"errorId":0,"status":"ready","solution":{"token":"t","userAgent":"U"}}`,
-		`{"errorId":0,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`,
-		`{"errorId":0,"status":"ready","solution":{"text":"zwei wörter"}}`,
-		`{"errorId":12}`, `{"errorId":1,"errorCode":"ERROR_X"}`, `{"errorId":0,"balance":"1e3"}`,
-		`{"errorId":0,"status":"idle"}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, reply []byte) {
-		checkAnswer(t, createTask{}, query{action: submit}, reply, longTask)
-		checkAnswer(t, createTask{}, query{action: balance}, reply, 0)
-		for _, kind := range captcha.SolvableTypes() {
-			checkSolution(t, createTask{}, reply, kind)
-		}
-	})
 }
 
 // A service may answer createTask with the solution, and then not know the task any more.

@@ -5,32 +5,31 @@
 // Package purchase uses the clients and owns the orders. It brakes an account that has a fault or an outage, for all
 // replicas. A Client has no state except the last balance. Services differ in three ways:
 //
-//	protocol  how calls and answers are written      inphp.go  createtask.go  reply.go
+//	protocol  how calls and answers are written      a file for each, as inphp.go
 //	fields    how a captcha's parameters are written the table of types in package captcha
 //	profile   what each error code means, the pace   profiles.go
 //
-// # Adding a service or a type
+// # Adding a service, a type or a protocol
 //
-// A service that speaks a known protocol needs only its addresses in targets/providers.go, its
-// name in targets/set.go, and what differs at it in profiles.go and captcha.Kinds. A new type of CAPTCHA
-// is a row in captcha.Kinds. A new protocol needs
+// A service that speaks a known protocol needs only its addresses and its name in targets/providers.go, and what
+// differs at it in profiles.go and captcha.Kinds. A new type of CAPTCHA is a row in captcha.Kinds. A new protocol needs
 //
-//   - a type with the interface protocol, and a row in protocolOf (client.go)
-//   - if its calls are no POST, or have the key in a header: the query and exchange (transport.go), and the
-//     invariant about the key below
-//   - a constant in targets/set.go, its paths in the pattern of addresses that are no base address
-//     (targets/providers.go), and words in Provider.validate and check's tryProvider about calls that it lacks
-//   - a row in dialects (hostile_test.go), and the few rows of testdata/hostile.txt that differ between protocols: then
-//     the tests of replies, secrets and fields try it; TestFields with -update records its calls
-//   - rows in TestPace and TestReportCalls, and its codes in testdata/codes.txt
+//   - its name and its addresses in targets/providers.go: a constant, a word of Provider.Protocol with its comment, and
+//     its paths in method; in Provider.validate the keys that it lacks, such as callback_url
+//   - a type with the interface protocol in a file of its own, with its names of types and fields, and a row in
+//     protocolOf (client.go)
+//   - a dialect in a test file of its own (see inphp_test.go), and answers in testdata/PROTOCOL.txt: under hostile the
+//     answers that look like one of the protocol; testdata/hostile.txt has those of all protocols. Then all tests of
+//     replies, secrets and limits try it, and TestRequests with -update records its calls
+//   - if its calls are no POST, or have the key in a header: query and exchange (transport.go), and the invariant about
+//     the key below
 //
 // The simulated service and the compatible endpoints need not speak it.
 //
-// # Protocols
+// # Solutions
 //
-// The protocol in_php sends forms by POST to /in.php and /res.php, and receives JSON or plain text.
-// The protocol create_task sends JSON by POST to /createTask and /getTaskResult. A service may also
-// send the result of a task to poold, in a pingback. ReadCallback reads the pingbacks of all services.
+// A service may also send the result of a task to poold, in a pingback. ReadCallback reads the pingbacks of all
+// services.
 //
 // A solution of any type of CAPTCHA is stored as one text: a token, the text of a picture, or the
 // named values of a GeeTest as the service wrote them. IsAnswer validates a solution.

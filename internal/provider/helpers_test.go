@@ -3,13 +3,10 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +15,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/targets"
-	"poold/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -167,65 +163,20 @@ func pollOne(t *testing.T, c *Client) error {
 	return err
 }
 
-// reply is an answer of a service in a file of testdata.
-type reply struct {
-	heading     []string // words of the last line that begins with #
-	reply, want string
+// received is a request that reached the server.
+type received struct {
+	method, uri, kind, body string
 }
 
-// repliesOf reads a file of testdata: below a heading, which begins with #, each line is an answer of a service, and
-// the next line, which is indented, says what it means. A line that begins with go: is a string of Go.
-func repliesOf(t *testing.T, file string) (all []reply) {
+// recorder stores each request and always gives the same answer.
+func recorder(t *testing.T, into *[]received, reply string) http.HandlerFunc {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + file)
-	testkit.NoError(t, err)
-	var heading []string
-	lines := strings.Split(string(text), "\n")
-	for i, line := range lines {
-		if title, is := strings.CutPrefix(line, "# "); is {
-			heading = strings.Fields(title)
-			continue
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("reading the request: %v", err)
 		}
-		if line == "" || line[0] == '\t' {
-			continue
-		}
-		r := reply{heading, line, strings.TrimPrefix(lines[i+1], "\t")}
-		if quoted, is := strings.CutPrefix(line, "go:"); is {
-			r.reply, err = strconv.Unquote(quoted)
-			testkit.NoError(t, err)
-		}
-		all = append(all, r)
+		*into = append(*into, received{r.Method, r.RequestURI, r.Header.Get("Content-Type"), string(body)})
+		_, _ = w.Write([]byte(reply))
 	}
-	return all
-}
-
-// checkReplies compares what the answers of a file mean with the outcomes.
-func checkReplies(t *testing.T, file string, outcome func(heading []string, reply string) string) {
-	t.Helper()
-	for _, r := range repliesOf(t, file) {
-		testkit.Equal(t, fmt.Sprint(r.heading, " ", r.reply), outcome(r.heading, r.reply), r.want)
-	}
-}
-
-// outcomeOf describes the result of a poll, with all texts of a solution that are passed on.
-func outcomeOf(kind captcha.Type, s Solution, err error) string {
-	if err != nil {
-		return resultWord("", err)
-	}
-	text := "token " + s.Token + besides(s)
-	if values := captcha.Named(kind, s.Token); values != nil {
-		text += fmt.Sprint(", with ", values)
-	}
-	return text
-}
-
-// besides describes what a solution has besides its token.
-func besides(s Solution) (text string) {
-	if s.Extra != "" {
-		text = ", and " + string(s.Extra)
-	}
-	if !s.Expires.IsZero() {
-		text += fmt.Sprint(", until ", s.Expires.UnixMilli())
-	}
-	return text
 }

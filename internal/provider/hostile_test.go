@@ -17,28 +17,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// dialect is the form in which a protocol writes answers. The tests of all protocols use the list: a new protocol needs
-// a row.
-type dialect struct {
-	api     targets.Protocol
-	profile string
-	sold    string              // the answer to a submit or a poll
-	granted string              // the content of an answer to a successful call
-	refused func(string) string // a refusal with this code
-}
-
-func dialects() []dialect {
-	return []dialect{
-		{targets.ProtocolInPHP, captchaAI, `{"status":1,"request":"5"}`, `"status":1`,
-			func(code string) string { return `{"status":0,"request":"` + code + `"}` }},
-		{
-			targets.ProtocolCreateTask, other,
-			`{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
-			`"errorId":0,"status":"ready"`, func(code string) string { return `{"errorId":1,"errorCode":"` + code + `"}` },
-		},
-	}
-}
-
 // hostileHandlers are the answers of testdata/hostile.txt that are more than a status and a text.
 func hostileHandlers(d dialect) map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
@@ -78,14 +56,15 @@ func hostileHandlers(d dialect) map[string]http.HandlerFunc {
 }
 
 // After an invalid answer, in any protocol, the call ends. A submit counts as bought, unless the status proves that
-// it is not, and a poll does not end its task. In testdata/hostile.txt an answer is a status and a text, or the name of
+// it is not, and a poll does not end its task. In testdata/hostile.txt, and below the heading hostile of the protocol's
+// file, an answer is a status and a text, or the name of
 // a handler. {sold} is the answer that sells, {cut} its beginning, {granted} the members of a successful answer, and
 // {refused CODE} a refusal.
 func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 	for _, d := range dialects() {
 		handlers, ran := hostileHandlers(d), 0
-		for _, row := range repliesOf(t, "hostile.txt") {
-			if len(row.heading) > 0 && row.heading[0] != string(d.api) {
+		for _, row := range append(repliesOf(t, "hostile.txt"), repliesOf(t, string(d.api)+".txt")...) {
+			if len(row.heading) > 0 && row.heading[0] != "hostile" {
 				continue
 			}
 			ran++
@@ -110,7 +89,7 @@ func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 				testkit.Equal(t, row.reply, got, row.want)
 			})
 		}
-		testkit.AtLeast(t, "rows of "+string(d.api)+" in testdata/hostile.txt", ran, 40)
+		testkit.AtLeast(t, "rows of "+string(d.api), ran, 40)
 	}
 }
 

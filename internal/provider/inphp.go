@@ -13,8 +13,8 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// inPHP implements the protocol with the paths in.php and res.php. Requests ask for JSON replies.
-// Plain text is parsed too, because some services always send errors as plain text.
+// inPHP implements the protocol in_php, which sends forms by POST to /in.php and /res.php. Requests ask for JSON
+// replies. Plain text is parsed too, because some services always send errors as plain text.
 type inPHP struct {
 	key     captcha.Secret
 	profile profile

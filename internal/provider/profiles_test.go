@@ -22,8 +22,8 @@ func pauseOf(delay time.Duration) time.Duration {
 	return delay
 }
 
-// Each code of the profiles, and an unknown one, gives the same error in JSON, in plain text and in the protocol
-// create_task. testdata/codes.txt has its class and the pause for captchaai, 2captcha and another service.
+// Each code of the profiles, and an unknown one, gives the same error in each form of each protocol. testdata/codes.txt
+// has its class and the pause for captchaai, 2captcha and another service.
 func TestEveryCode(t *testing.T) {
 	tested := map[string]bool{}
 	checkReplies(t, "codes.txt", func(_ []string, code string) string {
@@ -31,22 +31,16 @@ func TestEveryCode(t *testing.T) {
 		var outcomes []string
 		for _, name := range []string{captchaAI, twoCaptcha, other} {
 			var same []string
-			for _, form := range []struct {
-				api   targets.Protocol
-				reply string
-			}{
-				{targets.ProtocolInPHP, `{"status":0,"request":"` + code + `"}`},
-				{targets.ProtocolInPHP, `{"status":0,"request":"` + code + `","error_text":"a sentence"}`},
-				{targets.ProtocolInPHP, code},
-				{targets.ProtocolCreateTask, `{"errorId":1,"errorCode":"` + code + `","errorDescription":"a sentence"}`},
-			} {
-				c, j, _, reply := newScriptedClient(t, targets.Provider{Service: name, Protocol: form.api})
-				reply(http.StatusOK, form.reply)
-				e := faultOf(t, submitOne(t, c))
-				if e.Code != code || e.Unknown || j.last() != "submit "+e.Class.String() {
-					t.Errorf("%s: %s gives %q unknown=%v, observed %s", name, form.reply, e.Code, e.Unknown, j.last())
+			for _, d := range dialects() {
+				for _, form := range d.refusals {
+					c, j, _, says := newScriptedClient(t, targets.Provider{Service: name, Protocol: d.api})
+					says(http.StatusOK, strings.ReplaceAll(form, "CODE", code))
+					e := faultOf(t, submitOne(t, c))
+					if e.Code != code || e.Unknown || j.last() != "submit "+e.Class.String() {
+						t.Errorf("%s: %s of %s gives %q unknown=%v, observed %s", name, form, code, e.Code, e.Unknown, j.last())
+					}
+					same = append(same, fmt.Sprint(e.Class, " ", pauseOf(e.Delay)))
 				}
-				same = append(same, fmt.Sprint(e.Class, " ", pauseOf(e.Delay)))
 			}
 			outcomes = append(outcomes, slices.Compact(same)...)
 		}

@@ -113,7 +113,7 @@ func request(id captcha.Identity) Request {
 	return r
 }
 
-// everyKind returns an identity of each type. It sets no optional fields; TestFieldsOfEachType
+// everyKind returns an identity of each type. It sets no optional fields; TestRequests
 // tests these.
 func everyKind() (ids []captcha.Identity) {
 	sum := sha256.Sum256(thePicture())

@@ -6,10 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,9 +22,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/requests.txt")
 
-// For each type, a submit has the fields that testdata/requests.txt lists, in each protocol. The file also shows the
-// differences between profiles.
-func TestFieldsOfEachType(t *testing.T) {
+// The calls of each protocol are those of testdata/requests.txt: submits of each type, with the differences between
+// services, then the other calls (threads and balance if the service has them, a poll, reports) and the pace of polls.
+func TestRequests(t *testing.T) {
 	const page, site = "https://example.com/login", "a-sitekey"
 	picture := captcha.Picture{
 		SHA256: strings.Repeat("0f", 32), Charset: captcha.DigitsOrLetters, CaseSensitive: true, MinLength: 4, MaxLength: 6,
@@ -81,12 +83,56 @@ func TestFieldsOfEachType(t *testing.T) {
 			fmt.Fprintf(&text, "%s %s, %s\n\t%s\n", got[0].method, got[0].uri, got[0].kind, short.Replace(got[0].body))
 		}
 	}
+	for _, d := range dialects() {
+		for _, service := range []string{captchaAI, twoCaptcha, capMonster, capSolver, other} {
+			fmt.Fprintf(&text, "# %s, %s: other calls, and the reports of a good and a bad token\n", service, d.api)
+			var got []received
+			c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: service, Balance: true},
+				recorder(t, &got, d.sold))
+			_, _, _ = c.Threads(t.Context())
+			_ = c.ReadBalance(t.Context())
+			_, _ = c.Poll(t.Context(), "77", v2)
+			for _, call := range got {
+				fmt.Fprintf(&text, "%s %s %s\n", call.method, call.uri, short.Replace(call.body))
+			}
+			types := map[string][]captcha.Type{}
+			for _, kind := range captcha.SolvableTypes() {
+				calls := paceAndReports(t, targets.Provider{Protocol: d.api, Service: service}, kind)
+				types[calls] = append(types[calls], kind)
+			}
+			for _, calls := range slices.Sorted(maps.Keys(types)) {
+				fmt.Fprintf(&text, "%s: %s", types[calls], short.Replace(calls))
+			}
+		}
+	}
 	if *update {
 		testkit.NoError(t, os.WriteFile("testdata/requests.txt", []byte(text.String()), 0o600))
 	}
 	want, err := os.ReadFile("testdata/requests.txt")
 	testkit.NoError(t, err)
 	testkit.Equal(t, "the requests", text.String(), string(want))
+}
+
+// paceAndReports describes the polls of a task, and the reports of its token as accepted and as refused.
+func paceAndReports(t *testing.T, provider targets.Provider, kind captcha.Type) string {
+	t.Helper()
+	var got []received
+	c, j := newServedClient(t, provider, recorder(t, &got, spoken[provider.Protocol].sold))
+	first, interval := c.Pace(kind)
+	text := fmt.Sprintf("polls after %v, each %v\n", first, interval)
+	for _, accepted := range []bool{true, false} {
+		got = nil
+		if err := c.Report(t.Context(), "77", kind, accepted); errors.Is(err, ErrNoReport) {
+			testkit.Equal(t, "calls of a report that is not offered", len(got), 0)
+			text += "\tno report\n"
+			continue
+		}
+		if len(got) != 1 || !strings.HasPrefix(j.last(), report) {
+			t.Fatalf("%+v: %d calls, %s", provider, len(got), j.last())
+		}
+		text += fmt.Sprintf("\t%s %s\n", got[0].uri, got[0].body)
+	}
+	return text
 }
 
 // After a submit, neither the client nor its open connection refers to the picture in any form.

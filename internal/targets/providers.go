@@ -14,6 +14,56 @@ import (
 	"poold/internal/captcha"
 )
 
+// Protocol is the protocol of a provider.
+type Protocol string
+
+// The protocols.
+const (
+	ProtocolInPHP      Protocol = "in_php"      // in.php and res.php
+	ProtocolCreateTask Protocol = "create_task" // createTask and getTaskResult
+	ProtocolSimulated  Protocol = "simulated"   // the built-in provider; no site accepts its tokens
+)
+
+// Provider is one entry of the section providers. A reload applies all its fields. Providers can be
+// compared with ==. Names are unique, and URLs have no final slash. A simulated provider is the
+// only provider of a Set and has an empty URL and Key.
+type Provider struct {
+	// A name of your choice. Without it: the service.
+	Name string `yaml:"name"`
+	// The service, whose address, protocol, codes and pace poold knows. One of captchaai, 2captcha, anti-captcha,
+	// capmonster, capsolver. Without it: another one, at url.
+	Service string `yaml:"service" oneof:"captchaai 2captcha anti-captcha capmonster capsolver"`
+	// The protocol: in_php (in.php and res.php), create_task, or simulated, whose tokens no site
+	// accepts. One of in_php, create_task, simulated. Without it: the service's, or else in_php.
+	Protocol Protocol `yaml:"protocol" oneof:"in_php create_task simulated"`
+	// Base address, without in.php; needed without service, except for simulated. Without it: the service's.
+	URL string `yaml:"url" nonempty:"true"`
+	// The account's key; needed, except for simulated. A provider with an empty key is left out.
+	Key captcha.Secret `yaml:"key"`
+	// Most tasks at once, over all targets and replicas. If the service reports its threads, the smaller
+	// number applies. 1 to 10000. Default: 20.
+	Concurrency int `yaml:"concurrency" range:"1 to 10000"`
+	// Time from a submit to the first poll. 50ms to 24h. Without it: by type.
+	FirstPoll time.Duration `yaml:"first_poll" range:"50ms to 24h"`
+	// Time between the next polls. 50ms to 24h. Without it: by type.
+	PollInterval time.Duration `yaml:"poll_interval" range:"50ms to 24h"`
+	// A task older than this is abandoned; must exceed first_poll. 50ms to 24h. Default: 3m.
+	Timeout time.Duration `yaml:"timeout" range:"50ms to 24h"`
+	// Whether the account's balance is read, at most once a minute. Without it: true for all services but captchaai,
+	// which sells threads.
+	Balance bool `yaml:"balance"`
+	// The address at which the service reaches this daemon, without /callback. Empty: polling only.
+	CallbackURL string `yaml:"callback_url"`
+	// Poll a task that had no callback for this long, at least 50ms and below timeout. 0s to 24h. Without it:
+	// the least of 120s, half the timeout and half the tokens' usable life.
+	FallbackAfter time.Duration `yaml:"fallback_after" range:"0s to 24h"`
+	// Assumed age of a token when its callback first arrives. 0s to 24h. Default: 10s.
+	CallbackDelay time.Duration `yaml:"callback_delay" range:"0s to 24h"`
+	// The price of 1000 solves, for the spend figures and providers_policy: one number, or numbers by type. 0 is
+	// free. Without a number the price is unknown.
+	Price Prices `yaml:"price_per_1000"`
+}
+
 const (
 	defaultTimeout = 180 * time.Second
 	shortestPoll   = 50 * time.Millisecond

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,7 +35,10 @@ func fillMetrics(t *testing.T, d *daemon) {
 	d.provider.State.Balance = &balance
 	set.Budget.PerDay, set.Solve = 20000, &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerDay: 300}}
 	d.config.set.Store(&set)
-	d.stock.redis.HSet(key("stats", d.target("checkout")), "returned", "3", "flushed", "6")
+	for counter := range reflect.TypeFor[pool.Counters]().Fields() {
+		name := cmp.Or(counter.Tag.Get("redis"), strings.ToLower(counter.Name))
+		d.stock.redis.HSet(key("stats", d.target("checkout")), name, "3")
+	}
 	for range 3 {
 		d.Metrics.Provider("solver")("submit", "ok")
 	}

@@ -266,7 +266,7 @@ func demandFaults(t *testing.T) *watched {
 			}
 		}
 		burst.during = append(burst.during,
-			w.scrapeWith(fmt.Sprintf(`poold_token_requests_total{outcome="miss",target="burst"} %d`, missed)))
+			w.scrapeWith(fmt.Sprintf(`poold_token_requests_total{outcome="missed",target="burst"} %d`, missed)))
 	}
 	w.stories = append(w.stories, burst)
 

@@ -168,7 +168,7 @@ type targetStatus struct {
 	Name, State, Reason                             string
 	Depth, Want, Fresh, Waiting                     int
 	InFlight                                        int `json:"in_flight"`
-	Requests, Hits, Waited, Misses, Solved, Expired int64
+	Requests, Hits, Waited, Missed, Solved, Expired int64
 	Failed, Returned, Lost, Bought, Flushed         int64
 	Unknown                                         int
 	HitRate                                         float64 `json:"hit_rate"`

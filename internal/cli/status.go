@@ -189,7 +189,7 @@ func targetRow(d *status.Document, t *status.Target) map[string]any {
 	if t.LimitedBy == t.State {
 		row["limited_by"] = "" // paused by a pause
 	}
-	if row["hit_rate"] = ""; t.Hour.Hits+t.Hour.Waited+t.Hour.Misses > 0 {
+	if row["hit_rate"] = ""; t.Hour.Hits+t.Hour.Waited+t.Hour.Missed > 0 {
 		row["hit_rate"] = fmt.Sprintf("%.0f%%", 100*t.Hour.HitRate)
 	}
 	row["median"], row["90_%_within"] = lead(t.LeadTime.P50), lead(t.LeadTime.P90)
@@ -205,7 +205,7 @@ func targetText(d *status.Document, t *status.Target) string {
 		{"warnings", "marks", "failed_in_a_row", "limited_by"},
 		{"tokens", "ready", "wanted", "in_flight", "waiting"},
 		{"last hour", "takes", "hit_rate"},
-		{"takes", "requests", "hits", "waited", "misses"},
+		{"takes", "requests", "hits", "waited", "missed"},
 		{"orders", "bought", "solved", "failed", "lost", "expired", "accepted", "rejected"},
 		{"spent", "today", "in_all", "currency"},
 		{"lead time", "median", "90_%_within"},

@@ -516,7 +516,7 @@ func countersOf(f *pool.Counters, waiting int) Counters {
 func countsOf(f *pool.Counters) Counts {
 	return Counts{
 		Requests: f.Hits + f.Waited + f.Missed + f.Left + f.RefusedRequests,
-		Hits:     f.Hits, Waited: f.Waited, Misses: f.Missed, Bought: f.Bought, Solved: f.Solved,
+		Hits:     f.Hits, Waited: f.Waited, Missed: f.Missed, Bought: f.Bought, Solved: f.Solved,
 	}
 }
 
@@ -527,11 +527,11 @@ func sumPeriods(periods []pool.Period) (sum Counts, hitRate float64, list []Targ
 		n := countsOf(&p.Counters)
 		list[i] = TargetPeriod{At: stamp(p.At), Counts: n}
 		sum = Counts{
-			sum.Requests + n.Requests, sum.Hits + n.Hits, sum.Waited + n.Waited, sum.Misses + n.Misses,
+			sum.Requests + n.Requests, sum.Hits + n.Hits, sum.Waited + n.Waited, sum.Missed + n.Missed,
 			sum.Bought + n.Bought, sum.Solved + n.Solved,
 		}
 	}
-	return sum, ratio(sum.Hits, sum.Hits+sum.Waited+sum.Misses), list
+	return sum, ratio(sum.Hits, sum.Hits+sum.Waited+sum.Missed), list
 }
 
 // stamp formats a time. For the zero time the result is "".

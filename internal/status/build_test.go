@@ -180,7 +180,7 @@ func TestDetail(t *testing.T) {
 	c := NewCollector(s)
 	d := c.Detail(t.Context(), "login")
 	if got := d.LastDay; got == nil ||
-		got.Counts != (Counts{Requests: 10, Hits: 4, Waited: 2, Misses: 1, Bought: 4, Solved: 3}) || got.HitRate != 0.5714 ||
+		got.Counts != (Counts{Requests: 10, Hits: 4, Waited: 2, Missed: 1, Bought: 4, Solved: 3}) || got.HitRate != 0.5714 ||
 		len(got.Hours) != 2 || got.Hours[1] != (TargetPeriod{At: stamp(day.Add(time.Hour)),
 		Counts: Counts{Requests: 1, Hits: 1}}) {
 		t.Errorf("%+v", got)

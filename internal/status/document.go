@@ -349,12 +349,12 @@ func (d *Document) Part(may func(target string) bool) *Document {
 
 // Counts contains the numbers of events in a period, over all replicas.
 type Counts struct {
-	// Requests is the sum of Hits, Waited and Misses, of the callers that stopped waiting earlier, and of the requests
+	// Requests is the sum of Hits, Waited and Missed, of the callers that stopped waiting earlier, and of the requests
 	// of POST /solve that were refused. The total of an identity also has the callers that wait.
 	Requests int64 `json:"requests"`
 	Hits     int64 `json:"hits"`   // callers that got a token at once
 	Waited   int64 `json:"waited"` // callers that got a token that landed while they waited
-	Misses   int64 `json:"misses"` // callers that got no token
+	Missed   int64 `json:"missed"` // callers that got no token
 	Bought   int64 `json:"bought"` // orders that the provider accepted or may have accepted
 	Solved   int64 `json:"solved"` // tokens that landed
 }

@@ -21,7 +21,7 @@ func (r Row) Troubled() bool {
 }
 
 // Outcomes returns the number of requests in the last hour that ended: hits, waits and misses.
-func (r Row) Outcomes() int64 { return r.Hour.Hits + r.Hour.Waited + r.Hour.Misses }
+func (r Row) Outcomes() int64 { return r.Hour.Hits + r.Hour.Waited + r.Hour.Missed }
 
 // Widest returns the number of tokens that the full width of the target's bar represents.
 func (r Row) Widest() int { return max(r.Depth, r.Warm, r.Want, r.Coming(), 1) }
@@ -175,7 +175,7 @@ func draw(asOf string, n int, step time.Duration, periods []status.TargetPeriod)
 	for _, p := range periods {
 		at, err := time.Parse(time.RFC3339, p.At)
 		if place := n - 1 - int(now.Truncate(step).Sub(at)/step); err == nil && place >= 0 && place < n {
-			all[place], hits[place] = p.Hits+p.Waited+p.Misses, p.Hits
+			all[place], hits[place] = p.Hits+p.Waited+p.Missed, p.Hits
 			c.Most = max(c.Most, all[place])
 		}
 	}

@@ -151,7 +151,7 @@ func TestQueryKeepsWhatIsKnown(t *testing.T) {
 
 func TestChartsHaveTheLastPeriods(t *testing.T) {
 	counts := func(at string, hits, misses int64) status.TargetPeriod {
-		return status.TargetPeriod{At: at, Counts: status.Counts{Hits: hits, Misses: misses}}
+		return status.TargetPeriod{At: at, Counts: status.Counts{Hits: hits, Missed: misses}}
 	}
 	c := draw("2026-01-02T03:04:05.678Z", 4, time.Minute, []status.TargetPeriod{
 		counts("2026-01-02T03:00:00Z", 100, 0), counts("2026-01-02T03:01:00Z", 5, 0), counts("2026-01-02T03:03:00Z", 8, 2),

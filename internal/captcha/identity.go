@@ -13,7 +13,7 @@ import (
 // Type is a kind of CAPTCHA.
 type Type string
 
-// The types of CAPTCHA, with their names in pools.yaml and in the HTTP API. Kinds says what each one has.
+// The types of CAPTCHA, with their names in pools.yaml and in the HTTP API. Kinds has the properties of each.
 const (
 	RecaptchaV2 Type = "recaptcha_v2"
 	RecaptchaV3 Type = "recaptcha_v3"

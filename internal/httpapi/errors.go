@@ -26,9 +26,6 @@ import (
 	"poold/internal/targets"
 )
 
-// unknownLead is the assumed lead time before the first solve.
-const unknownLead = 15 * time.Second
-
 // endlessRetry is the value of Retry-After while a target is paused without an end. It is so long that programs give
 // up.
 const endlessRetry = 5 * time.Minute
@@ -154,7 +151,7 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	switch {
 	case c.route.scope == targets.ScopeSolve && e.Full: // more may wait for a target with a large depth
 		detail := fmt.Sprintf("%d callers or more wait, the most for this identity", solve.MostWaiting)
-		return NewProblem(CodePoolEmpty, detail).RetryAfter(Jitter(unknownLead))
+		return NewProblem(CodePoolEmpty, detail).RetryAfter(Jitter(status.UnknownLead))
 	case c.Target == nil:
 		return late
 	}
@@ -163,7 +160,7 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 		return s.explain(c, err)
 	}
 	note := refill.StatusOf(c.Target, &counts)
-	retry := Jitter(cmp.Or(note.Lead, unknownLead))
+	retry := Jitter(cmp.Or(note.Lead, status.UnknownLead))
 	if e.Full {
 		detail := fmt.Sprintf("%d callers wait, the most for depth %d; raise depth", CallFor(c.Target).MostTickets,
 			c.Target.Depth)

@@ -48,7 +48,7 @@ func eventsOf(t *testing.T, d *daemon, query string, headers ...string) EventLis
 
 // The list contains the actions of operators. Each action names the operator's key. A key that is limited to some
 // targets sees only the events of these targets.
-func TestEvents(t *testing.T) {
+func TestEventsNameTheOperatorsKey(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
 		admin := "Authorization: Bearer " + keyAll
 		hostile := "</script><img src=x onerror=alert(1)>\"\x1b[2J"

@@ -35,7 +35,7 @@ type DB struct {
 }
 
 // Open returns a DB for an address of the form postgres://user:password@host:port/database. It does
-// not connect. The limit is the time limit of a call. The errors do not quote the address. The caller must close the
+// not connect. A call ends after limit. The errors do not quote the address. The caller must close the
 // DB.
 func Open(url string, limit time.Duration, log *slog.Logger) (*DB, error) {
 	config, err := pgxpool.ParseConfig(url)

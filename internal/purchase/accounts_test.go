@@ -634,7 +634,7 @@ func TestChoice(t *testing.T) {
 }
 
 // Reports go to the provider within its window unless it is down, and never block.
-func TestReports(t *testing.T) {
+func TestReportsReachTheProviderInTime(t *testing.T) {
 	bubble(t, "reports", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", f.listing())

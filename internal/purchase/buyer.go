@@ -110,8 +110,8 @@ type Config struct {
 
 // Buyer buys for all identities of a replica. It is safe for concurrent use.
 type Buyer struct {
-	// Turn is called after the end of an order, with the identity that may place the next order at the account. It must
-	// not block, and is set before the first order; nil = no call.
+	// Turn is called when an order has ended. Its argument is the identity that may place the next order at the account.
+	// Turn must not block. It is set before the first order; nil = no call.
 	Turn func(captcha.ID)
 	// Chooser chooses the providers of orders whose policy is not ordered, and compares the providers.
 	Chooser *choice.Chooser

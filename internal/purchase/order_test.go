@@ -240,7 +240,7 @@ func TestSolutionsAtOnceAndExpiries(t *testing.T) {
 }
 
 // A picture's bytes go to the provider once, and nowhere else.
-func TestPictures(t *testing.T) {
+func TestAPictureIsSentOnce(t *testing.T) {
 	bubble(t, "a picture", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "same text"}, nil }
@@ -319,7 +319,7 @@ func TestLateOrders(t *testing.T) {
 
 // A stop ends an order that is not submitted, finishes a submit in flight and stores its task, and leaves a
 // bought order to the other replicas at once.
-func TestStops(t *testing.T) {
+func TestAStopLeavesOrdersToOtherReplicas(t *testing.T) {
 	bubble(t, "an order that is not submitted", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", f.listing())
@@ -361,7 +361,7 @@ func TestStops(t *testing.T) {
 }
 
 // A panic in one order ends nothing else: the order is resumed, and the others go on.
-func TestPanics(t *testing.T) {
+func TestAPanicEndsOnlyItsCall(t *testing.T) {
 	bubble(t, "a panic", func(t *testing.T, w *world) {
 		f := newFake("main")
 		f.submit = func(n int, _ provider.Request) (string, error) {
@@ -394,7 +394,7 @@ func TestPanics(t *testing.T) {
 
 // While Redis does not answer, nothing is submitted; a task that was bought meanwhile is stored when it
 // answers again.
-func TestRedisAway(t *testing.T) {
+func TestNothingIsSubmittedWithoutRedis(t *testing.T) {
 	bubble(t, "placing", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", f.listing())

@@ -17,8 +17,8 @@ import (
 // reviewEvery is the interval between two reviews of Redis' settings.
 const reviewEvery = time.Minute
 
-// review logs the dangerous settings that the previous review did not find. The first review after the start or an
-// outage logs all dangerous settings. Run calls it then and every minute.
+// review logs the dangerous settings that the previous review did not find; the first review after the start or after
+// an outage logs all of them. Run calls review at the start, after an outage, and every minute.
 func (db *DB) review(ctx context.Context, first bool) {
 	found, _ := db.inspect(ctx)
 	for _, fault := range found {

@@ -311,7 +311,7 @@ func TestThreads(t *testing.T) {
 
 // While Redis is away, a replica asks rarely. When it is back, all is filled within seconds, even if Redis has lost
 // its data.
-func TestRedisAway(t *testing.T) {
+func TestRefillAfterRedisWasAway(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {
 		login, learns := target("login", 3), adaptive("learns", 20)

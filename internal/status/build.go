@@ -39,8 +39,8 @@ const (
 	// surveyPart is the number of targets in one exchange with Redis. surveysAtOnce is the number of concurrent exchanges,
 	// so that poold decodes one reply while Redis executes another exchange.
 	surveyPart, surveysAtOnce = 25, 4
-	// unknownLead is the assumed lead time before the first solve.
-	unknownLead = 15 * time.Second
+	// UnknownLead is the assumed lead time before the first solve.
+	UnknownLead = 15 * time.Second
 	// fewReports is the minimum number of reports for the mark markRejected.
 	fewReports = 5
 )
@@ -263,7 +263,7 @@ func (c *Collector) survey(ctx context.Context, set *targets.Set) ([]pool.Stock,
 	for i := range set.Targets {
 		t := &set.Targets[i]
 		stocks[i] = c.stocks[t.ID]
-		lead := cmp.Or(refill.StatusOf(t, &stocks[i].Counts).Lead, unknownLead)
+		lead := cmp.Or(refill.StatusOf(t, &stocks[i].Counts).Lead, UnknownLead)
 		queries[i] = pool.Query{ID: t.ID, Margin: t.Margin, Lead: lead}
 		stocks[i].At, stocks[i].NextExpiry = time.Time{}, -1 // it was relative to the time of the read
 	}

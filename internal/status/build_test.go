@@ -144,7 +144,7 @@ func TestQueriesOfASurvey(t *testing.T) {
 	target := s.File.Current().Targets[0]
 	stock.stocks[target.ID] = decided(pool.Stock{}, refill.Status{State: refill.OK, Lead: 7 * time.Second})
 	c := NewCollector(s)
-	for _, lead := range []time.Duration{unknownLead, 7 * time.Second} {
+	for _, lead := range []time.Duration{UnknownLead, 7 * time.Second} {
 		c.Changed()
 		c.Build(t.Context())
 		want := pool.Query{ID: target.ID, Margin: 40 * time.Second, Lead: lead}

@@ -130,7 +130,7 @@ func (m metrics) stock(fresh, orders, bought, unknown int, f *pool.Counters) {
 	m.show("orders_in_flight", states, float64(bought-unknown), "state", "bought")
 	m.rare("orders_in_flight", states, int64(orders-bought), "state", "placed")
 	m.rare("orders_in_flight", states, int64(unknown), "state", "unknown")
-	const requests = "Requests by outcome: hit (was ready), waited, missed, replay (Idempotency-Key), refused (only /solve)."
+	const requests = "Requests by outcome: hit (was ready), waited, missed, replay (repeated), refused (only /solve)."
 	m.show("token_requests_total", requests, float64(f.Hits), "outcome", "hit")
 	m.show("token_requests_total", requests, float64(f.Missed), "outcome", "missed")
 	m.rare("token_requests_total", requests, f.Waited, "outcome", "waited")

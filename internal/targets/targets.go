@@ -240,7 +240,7 @@ func proxyFault(address captcha.Secret) string {
 // checkRefill checks the rules between the keys that control the refill of a target.
 func (t *Target) checkRefill(at *place) {
 	if at.ok("refill") && t.Refill == RefillFixed {
-		// Only the target's own keys, because the defaults may have such a key for other targets.
+		// The keys of `defaults` are not checked: other targets may be adaptive.
 		for _, name := range []string{"min", "hit_rate", "miss_cost"} {
 			at.check(name, "belongs to refill: adaptive: remove it, or set refill")
 		}

@@ -107,8 +107,8 @@ func TestRowsDescribeTheirTargets(t *testing.T) {
 	}
 }
 
-// TestWords: how the page writes numbers, times and money.
-func TestWords(t *testing.T) {
+// TestNumbersTimesAndMoney: how the page writes numbers, times and money.
+func TestNumbersTimesAndMoney(t *testing.T) {
 	money := func(currency targets.Currency, amount any) string {
 		return (&View{Document: &status.Document{Currency: currency}}).Money(amount)
 	}

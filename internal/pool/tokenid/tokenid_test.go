@@ -9,7 +9,7 @@ import (
 
 // The ID of a token contains the order's id and an HMAC-SHA256 of order and caller, cut to 12
 // bytes. Order accepts only this ID, and only with this caller.
-func TestIDs(t *testing.T) {
+func TestAnIDIsBoundToItsCaller(t *testing.T) {
 	s := newSigner("secret")
 	for _, caller := range []string{"", "a", "key\x00nightly\x00"} {
 		mac := hmac.New(sha256.New, []byte("secret"))

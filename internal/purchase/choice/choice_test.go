@@ -27,7 +27,7 @@ func known(solved, accepted float64) pool.Sums {
 	}
 }
 
-func TestBest(t *testing.T) {
+func TestBestChoosesTheCheapestAcceptedToken(t *testing.T) {
 	quiet := pool.Sums{"order:ended": 9, "order:solved": 9}
 	for _, c := range []struct {
 		name   string
@@ -40,15 +40,15 @@ func TestBest(t *testing.T) {
 		{"nothing is known: the price decides", []float64{2, 1}, []pool.Sums{nil, nil}, 1, 1, Best},
 		{"equal costs: the first", []float64{1.01, 1}, []pool.Sums{nil, nil}, 1, 0, Best},
 		{"failures cost more than the price", []float64{1, 1.5}, []pool.Sums{known(0.5, 1), known(1, 1)}, 1, 1, Best},
-		{"rejections, too", []float64{1, 1.5}, []pool.Sums{known(1, 0.5), known(1, 1)}, 1, 1, Best},
+		{"rejections cost more than the price", []float64{1, 1.5}, []pool.Sums{known(1, 0.5), known(1, 1)}, 1, 1, Best},
 		{"without reports all tokens count as accepted", []float64{1, 1.2}, []pool.Sums{quiet, quiet}, 1, 0, Best},
-		{"an unknown provider must prove that it is better", []float64{1.3, 1}, []pool.Sums{known(1, 1), nil}, 1, 0, Best},
-		{"and gets its chance", []float64{1.3, 1}, []pool.Sums{known(1, 1), nil}, 0.02, 1, Explore},
-		{"but not if it can save nothing", []float64{1.3, 1.3}, []pool.Sums{known(1, 1), nil}, 0.02, 0, Best},
-		{"others explore in turn", []float64{1.3, 1, 1}, []pool.Sums{known(1, 1), nil, nil}, 0.001, 1, Explore},
-		{"to the last", []float64{1.3, 1, 1}, []pool.Sums{known(1, 1), nil, nil}, 0.0299, 2, Explore},
-		{"a price is unknown: all are equal", []float64{-1, 1}, []pool.Sums{known(0.8, 1), known(1, 1)}, 1, 1, Best},
-		{"so is a price of 0", []float64{0, 1}, []pool.Sums{known(0.8, 1), known(1, 1)}, 1, 1, Best},
+		{"an unknown provider is not chosen, although its price is lower", []float64{1.3, 1}, []pool.Sums{known(1, 1), nil}, 1, 0, Best},
+		{"an unknown provider gets a share of the orders", []float64{1.3, 1}, []pool.Sums{known(1, 1), nil}, 0.02, 1, Explore},
+		{"an unknown provider that can save nothing gets no order", []float64{1.3, 1.3}, []pool.Sums{known(1, 1), nil}, 0.02, 0, Best},
+		{"of two unknown providers one gets an order", []float64{1.3, 1, 1}, []pool.Sums{known(1, 1), nil, nil}, 0.001, 1, Explore},
+		{"the other unknown provider gets an order, too", []float64{1.3, 1, 1}, []pool.Sums{known(1, 1), nil, nil}, 0.0299, 2, Explore},
+		{"if a price is unknown, all prices count as equal", []float64{-1, 1}, []pool.Sums{known(0.8, 1), known(1, 1)}, 1, 1, Best},
+		{"if a price is 0, all prices count as equal", []float64{0, 1}, []pool.Sums{known(0.8, 1), known(1, 1)}, 1, 1, Best},
 		{"everything fails everywhere", []float64{1, 2}, []pool.Sums{known(0, 0), known(0, 0)}, 1, 0, Best},
 		{"one offer", []float64{1}, []pool.Sums{known(0, 0)}, 0.01, 0, Best},
 	} {
@@ -59,7 +59,7 @@ func TestBest(t *testing.T) {
 }
 
 // A caller's reports weigh at most half if others report. A caller with nearly all reports decides alone.
-func TestReports(t *testing.T) {
+func TestTheWeightOfOneCallersReports(t *testing.T) {
 	for _, c := range []struct {
 		spite, others float64 // weights of the rejections of one caller, and of the acceptances of the others
 		want          float64

@@ -342,7 +342,7 @@ func TestScarcePermits(t *testing.T) {
 
 // A target whose solves take four times as long is judged over four times as long: the constants stretch with the lead
 // times, and so does the silence after which the next decision comes later. The forecast rate stays the same.
-func TestScale(t *testing.T) {
+func TestConstantsStretchWithTheLeadTime(t *testing.T) {
 	for lead, scale := range map[float64]float64{18: 1, 28: 1, 1.8: 0.1, 72: 4, 0: leastScale} {
 		x := newTarget(nil).hits(600, 1)
 		x.l.memory.rescale(1)

@@ -53,7 +53,7 @@ func (m *memory) rescale(scale float64) {
 	m.count, m.last = m.countAt(last), last
 }
 
-// moment is a past moment with the same silence before it as now.
+// moment is a past moment at which the last request was as long ago as it is now.
 type moment struct {
 	at     float64
 	entry  int // index of the last entry before it

@@ -71,7 +71,7 @@ var calibrated = struct {
 
 	leads   [3]float64 // quantiles of the lead time for the risk
 	weights [3]float64 // of these quantiles
-	cheaper float64    // one more token is worth more than computed: without it there are fewer hits for the same cost
+	cheaper float64    // factor on the value of one more token; with 1 there are fewer hits for the same cost
 	alone   float64    // another request soon is rare if it comes less often than by chance, by this factor
 
 	// The mean wait for a permit is a moving average over about permitWaits orders that waited. Orders that did not
@@ -107,8 +107,8 @@ const (
 	usualLead             = 18.0
 	farFactor             = 1.7
 	leastScale, mostScale = 0.005, 200.0
-	// With fewer known lead times than leadsToLearn, the lead time is guessed. With fewer than leadsToScale, the scale
-	// does not change.
+	// The lead time is guessed until leadsToLearn lead times are known. The scale does not change until leadsToScale
+	// are known.
 	leadsToLearn, leadsToScale = 3, 8
 )
 

@@ -73,16 +73,21 @@ func TestFixed(t *testing.T) {
 		order int
 		next  time.Duration
 	}{
-		"empty":                              {Counts{NextAgeing: -1}, 5, Never},
-		"full":                               {Counts{Fresh: 5, Outliving: 5, NextAgeing: time.Minute}, 0, time.Minute},
-		"orders count":                       {Counts{Fresh: 1, Outliving: 1, Orders: 3, NextAgeing: 9}, 1, 9},
-		"a token that dies soon is replaced": {Counts{Fresh: 5, Outliving: 4, NextAgeing: 3}, 1, 3},
-		"each pending caller wants one more": {Counts{Orders: 5, Waiting: 3, NextAgeing: -1, NextEnd: 7}, 3, 7},
-		"surplus orders nothing":             {Counts{Fresh: 9, Outliving: 9, Orders: 2}, 0, 0},
-		"paused":                             {Counts{Paused: true, Waiting: 3, Resumes: 8}, 0, 8},
-		"paused without an end":              {Counts{Paused: true, Waiting: 3}, 0, Never},
-		"failing, the first probe":           {Counts{Failures: 8, NextAgeing: -1}, 1, ProbeEvery},
-		"seven failures":                     {Counts{Failures: 7, NextAgeing: -1}, 5, Never},
+		"empty": {c: Counts{NextAgeing: -1}, order: 5, next: Never},
+		"full": {c: Counts{Fresh: 5, Outliving: 5, NextAgeing: time.Minute},
+			order: 0, next: time.Minute},
+		"orders count": {c: Counts{Fresh: 1, Outliving: 1, Orders: 3, NextAgeing: 9 * time.Second},
+			order: 1, next: 9 * time.Second},
+		"a token that dies soon is replaced": {c: Counts{Fresh: 5, Outliving: 4, NextAgeing: 3 * time.Second},
+			order: 1, next: 3 * time.Second},
+		"each pending caller wants one more": {c: Counts{Orders: 5, Waiting: 3, NextAgeing: -1, NextEnd: 7 * time.Second},
+			order: 3, next: 7 * time.Second},
+		"surplus orders nothing": {c: Counts{Fresh: 9, Outliving: 9, Orders: 2}, order: 0, next: 0},
+		"paused": {c: Counts{Paused: true, Waiting: 3, Resumes: 8 * time.Second},
+			order: 0, next: 8 * time.Second},
+		"paused without an end":    {c: Counts{Paused: true, Waiting: 3}, order: 0, next: Never},
+		"failing, the first probe": {c: Counts{Failures: 8, NextAgeing: -1}, order: 1, next: ProbeEvery},
+		"seven failures":           {c: Counts{Failures: 7, NextAgeing: -1}, order: 5, next: Never},
 	} {
 		a := newTarget(func(p *Params) { p.Adaptive, p.Depth = false, 5 })
 		a.c = x.c

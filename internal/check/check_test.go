@@ -63,16 +63,11 @@ func TestCheck(t *testing.T) {
 	testkit.NoError(t, err)
 	var written []string
 	for part := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-		file, want, _ := strings.Cut(part, "=>\n")
+		file, _, _ := strings.Cut(part, "=>\n")
 		printed, err := runCheck(t, file)
 		testkit.Equal(t, file+": problems", err != nil && strings.Contains(err.Error(), "problems in "), err != nil)
 		testkit.Equal(t, file+": an error is printed", strings.Contains(printed, ": error: "), err != nil)
-		printed = strings.TrimSpace(printed)
-		if written = append(written, file+"=>\n"+printed); !*update {
-			testkit.Equal(t, file, printed, want)
-		}
+		written = append(written, file+"=>\n"+strings.TrimSpace(printed))
 	}
-	if *update {
-		testkit.NoError(t, os.WriteFile("testdata/files.txt", []byte(strings.Join(written, "\n\n")+"\n"), 0o600))
-	}
+	testkit.Published(t, *update, "testdata/files.txt", strings.Join(written, "\n\n")+"\n")
 }

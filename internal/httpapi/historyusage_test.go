@@ -3,7 +3,6 @@ package httpapi
 import (
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,13 +24,7 @@ func (d *daemon) golden(t *testing.T, name string, requests [][2]string) {
 		_, _ = fmt.Fprintf(&text, "%s %s: %d\n%s", strings.TrimPrefix(r[0], "canary-key-"), r[1], a.status,
 			strings.ReplaceAll(a.body, `{"date"`, "\n  {\"date\""))
 	}
-	file := filepath.Join("testdata", name)
-	if *update {
-		testkit.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
-	}
-	want, err := os.ReadFile(file)
-	testkit.NoError(t, err)
-	testkit.Equal(t, name+" (-update writes it anew)", text.String(), string(want))
+	testkit.Published(t, *update, filepath.Join("testdata", name), text.String())
 }
 
 // addOrder writes the record of an order that ended the given number of days before the constant day.

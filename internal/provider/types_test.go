@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -105,12 +104,7 @@ func TestRequests(t *testing.T) {
 			}
 		}
 	}
-	if *update {
-		testkit.NoError(t, os.WriteFile("testdata/requests.txt", []byte(text.String()), 0o600))
-	}
-	want, err := os.ReadFile("testdata/requests.txt")
-	testkit.NoError(t, err)
-	testkit.Equal(t, "the requests", text.String(), string(want))
+	testkit.Published(t, *update, "testdata/requests.txt", text.String())
 }
 
 // paceAndReports describes the polls of a task, and the reports of its token as accepted and as refused.

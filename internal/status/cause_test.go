@@ -10,6 +10,7 @@ import (
 	"poold/internal/refill"
 	"poold/internal/refill/policy"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // The cause of a target's state: a pause comes first, then the other causes of the target, and then
@@ -68,5 +69,5 @@ func TestCauseOf(t *testing.T) {
 		}
 		fmt.Fprintf(&text, "%s: %+v\n", c.name, CauseOf(&c.target, c.refill, &c.counts, c.outage))
 	}
-	golden(t, "causes.txt", []byte(text.String()))
+	testkit.Published(t, *update, "testdata/causes.txt", text.String())
 }

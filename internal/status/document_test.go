@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -120,22 +118,10 @@ func TestDocument(t *testing.T) {
 	document.AsOf, document.at = stamp(day), day // the text before the first call of JSON
 	document.announceTargets()
 	got := bytes.TrimSuffix(document.JSON(), []byte("\n"))
-	golden(t, "document.json", got)
+	testkit.Published(t, *update, "testdata/document.json", string(got))
 	var read Document
 	testkit.NoError(t, json.Unmarshal(got, &read))
 	testkit.Equal(t, "read and encoded again", string(strictjson.Encode(read)), string(got))
-}
-
-// golden compares a text with a file in testdata. With -update it writes the file instead.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		testkit.NoError(t, os.WriteFile(file, got, 0o600))
-	}
-	if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not as it was (-update writes it anew): %v\n%s", name, err, got)
-	}
 }
 
 // A key that is limited to some targets sees no data of other targets.

@@ -10,6 +10,7 @@ import (
 	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/targets"
+	"poold/internal/testkit"
 )
 
 // A fault of Redis is an alarm; a provider that is down is one only if all are. A line says since when (in UTC, in
@@ -95,5 +96,5 @@ func TestAlarmsAndNotices(t *testing.T) {
 			fmt.Fprintf(&text, "\tnotice: %s\n", line)
 		}
 	}
-	golden(t, "notices.txt", []byte(text.String()))
+	testkit.Published(t, *update, "testdata/notices.txt", text.String())
 }

@@ -224,25 +224,14 @@ func sectionSchema(kind reflect.Type, comments map[string]string) map[string]any
 	return s
 }
 
-// published checks that a generated file is up to date, and writes it with -update.
-func published(t *testing.T, path string, want []byte) {
-	t.Helper()
-	if *update {
-		testkit.NoError(t, os.WriteFile(path, want, 0o644))
-	}
-	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not up to date (%v): go test ./internal/targets -update", path, err)
-	}
-}
-
-func indented(t *testing.T, schema map[string]any) []byte {
+func indented(t *testing.T, schema map[string]any) string {
 	t.Helper()
 	var text bytes.Buffer
 	to := json.NewEncoder(&text)
 	to.SetEscapeHTML(false)
 	to.SetIndent("", "  ")
 	testkit.NoError(t, to.Encode(schema))
-	return text.Bytes()
+	return text.String()
 }
 
 // The JSON Schema of the file and the list of the fields of POST /solve come from the structs and
@@ -256,8 +245,8 @@ func TestSchemaIsPublished(t *testing.T) {
 		"keys too."
 	s["$defs"] = map[string]any{"reference": map[string]any{"type": "string", "pattern": referencePattern,
 		"description": "A value from the environment, ${NAME} or ${NAME:-default}, or from a file, ${file:/path}."}}
-	published(t, "pools.schema.json", indented(t, s))
-	published(t, "../../docs/pools.schema.json", indented(t, s))
+	testkit.Published(t, *update, "pools.schema.json", indented(t, s))
+	testkit.Published(t, *update, "../../docs/pools.schema.json", indented(t, s))
 	fields := map[string]any{}
 	for _, k := range documented(reflect.TypeFor[SolveRequest](), comments) {
 		// The flags of poold solve show the default themselves.
@@ -266,7 +255,7 @@ func TestSchemaIsPublished(t *testing.T) {
 			t.Errorf("%s has no comment", k.name)
 		}
 	}
-	published(t, "solve.schema.json", indented(t, map[string]any{"properties": fields}))
+	testkit.Published(t, *update, "solve.schema.json", indented(t, map[string]any{"properties": fields}))
 	for _, file := range []string{"pools.yaml", "pools.example.yaml"} {
 		data, err := os.ReadFile("../../" + file)
 		if err != nil || !bytes.HasPrefix(data, []byte("# yaml-language-server: $schema=docs/pools.schema.json\n")) {
@@ -307,7 +296,7 @@ func table(out *strings.Builder, path string, kind reflect.Type, comments map[st
 		}
 		shown := wordsPhrase.ReplaceAllString(k.doc, "")
 		form := strings.NewReplacer(" (text)", "", " (section)", "").Replace(" (" + k.kindName() + ")")
-		out.WriteString(wrapped(fmt.Sprintf("- `%s`%s: %s", k.name, form, shown), "  "))
+		out.WriteString(testkit.Wrapped(fmt.Sprintf("- `%s`%s: %s", k.name, form, shown), "  "))
 		below := k.kind
 		if below.Kind() == reflect.Slice {
 			below = below.Elem()
@@ -325,26 +314,6 @@ func table(out *strings.Builder, path string, kind reflect.Type, comments map[st
 		out.WriteString("\n")
 		table(out, name, inner[name], comments)
 	}
-}
-
-// wrapped breaks a text into lines of at most 120 columns. All but the first begin with indent.
-func wrapped(text, indent string) string {
-	var out strings.Builder
-	column := 0
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-		case column+1+len(word) > 120:
-			out.WriteString("\n" + indent)
-			column = len(indent)
-		default:
-			out.WriteString(" ")
-			column++
-		}
-		out.WriteString(word)
-		column += len(word)
-	}
-	return out.String() + "\n"
 }
 
 // docs/reference.md is generated from the comments of the structs, with examples of sections
@@ -370,7 +339,7 @@ func TestReferenceIsPublished(t *testing.T) {
 		if k.name == "targets" {
 			doc += " A target has these keys, and any key of `defaults`."
 		}
-		fmt.Fprintf(out, "\n## %s\n\n%s\n", k.name, wrapped(doc, ""))
+		fmt.Fprintf(out, "\n## %s\n\n%s\n", k.name, testkit.Wrapped(doc, ""))
 		kind := k.kind
 		switch {
 		case k.name == "targets":
@@ -387,7 +356,7 @@ func TestReferenceIsPublished(t *testing.T) {
 			fmt.Fprintf(out, "```yaml\n%s```\n", block)
 		}
 	}
-	published(t, page, []byte(out.String()))
+	testkit.Published(t, *update, page, out.String())
 }
 
 // sectionText has a file with one more key for each struct with ranges, words or defaults.

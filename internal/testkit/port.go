@@ -13,7 +13,7 @@ import (
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
-		address := net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 10000 + rand.IntN(10000)} //nolint:gosec // G404: any will do
+		address := net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 10000 + rand.IntN(10000)}
 		reserved, err := net.ListenUDP("udp", &net.UDPAddr{IP: address.IP, Port: address.Port})
 		if err != nil {
 			continue

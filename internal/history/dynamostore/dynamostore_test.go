@@ -61,19 +61,16 @@ func yesterday() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Ad
 func order(n int, ended time.Time) *history.Order {
 	outcomes := []history.Outcome{history.Solved, history.Solved, history.Failed, history.Discarded, history.Refused,
 		history.Lost}
-	o := &history.Order{
-		ID: fmt.Sprintf("%026d", ended.UnixMilli()), Target: fmt.Sprint("target-", n%50), Owner: "qa@example.com",
-		Type: captcha.Types()[n%4], Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
-		Pageurl: "https://staging.example.com/login", Provider: "captchaai", Task: fmt.Sprint("task-", ended.UnixMilli()),
-		Status: history.StatusError, Outcome: outcomes[n%6], Code: "A_CODE",
-		PlacedAt:    history.Time{Time: ended.Add(-21 * time.Second)},
-		SubmittedAt: history.Time{Time: ended.Add(-20123 * time.Millisecond)}, EndedAt: history.Time{Time: ended},
-		ElapsedMS: 20123, Polls: 3, EndedBy: "poll", Price: 2_990_000, Choice: "cheapest",
-	}
+	o := historytest.Filled[history.Order](3)
+	o.ID, o.Task = fmt.Sprintf("%026d", ended.UnixMilli()), fmt.Sprint("task-", ended.UnixMilli())
+	o.Target, o.Owner, o.Type = fmt.Sprint("target-", n%50), "qa@example.com", captcha.Types()[n%4]
+	o.Status, o.Outcome, o.ElapsedMS, o.Price = history.StatusError, outcomes[n%6], 20123, 2_990_000
+	o.PlacedAt.Time, o.EndedAt.Time = ended.Add(-21*time.Second), ended
+	o.SubmittedAt.Time = ended.Add(-20123 * time.Millisecond)
 	if o.Outcome == history.Solved {
 		o.Status, o.Code, o.SolvedAt = history.StatusSolved, "", history.Time{Time: ended.Add(-5 * time.Second)}
 	}
-	return o
+	return &o
 }
 
 // orders returns the rows of n orders, a millisecond apart.
@@ -192,7 +189,7 @@ func TestAttributes(t *testing.T) {
 		"captcha_type": string(o.Type), "sitekey": o.Sitekey, "pageurl": o.Pageurl, "status": "solved", "outcome": "solved",
 		"placed_at": o.PlacedAt.String(), "submitted_at": o.SubmittedAt.String(), "solved_at": o.SolvedAt.String(),
 		"ended_at": at, "elapsed_ms": 20123.0, "polls": 3.0, "project": o.Owner, "target": o.Target, "provider": o.Provider,
-		"task": o.Task, "ended_by": "poll", "price": 0.00299, "choice": "cheapest", "ttl": ttl,
+		"task": o.Task, "ended_by": o.EndedBy, "price": 0.00299, "choice": o.Choice, "ttl": ttl,
 	}
 	for _, want := range []item{
 		solve, solve.copyTo(key{"SOLVE#" + o.Task, "META"}), solve.copyTo(key{"SITE#" + o.Sitekey, "SOLVE#" + at + "#" + id}),

@@ -170,17 +170,30 @@ func (w *twin) compareDay(t rapid.TB, day time.Time) {
 // noon is a time of yesterday, so that hours around it are in the past and of the same day.
 func noon() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour) }
 
+// Filled returns a struct whose fields have values that depend on n, except structs in it, such as times.
+func Filled[T any](n int) (filled T) {
+	for field, value := range reflect.ValueOf(&filled).Elem().Fields() {
+		switch {
+		case value.Kind() == reflect.String:
+			value.SetString(fmt.Sprint(field.Name, "-", n))
+		case value.Kind() == reflect.Bool:
+			value.SetBool(n%2 == 1)
+		case value.CanInt():
+			value.SetInt(int64(n))
+		}
+	}
+	return filled
+}
+
 // order returns the row of order n. Its fields depend on n.
 func order(n int, at time.Time, changes ...func(*history.Order)) history.Row {
-	o := history.Order{
-		ID: fmt.Sprintf("%c%025d", "ZBYC"[n%4], n), Target: []string{"/solve", "a", "b"}[n%3],
-		Owner: []string{"x@example.com", "y"}[n%2], Type: captcha.Types()[n%4], Sitekey: "site", Provider: "captchaai",
-		Pageurl: "https://example.com/login?a=1", Task: fmt.Sprint("task-", n), Status: history.StatusError, Polls: n,
-		Code: "ERROR_CAPTCHA_UNSOLVABLE", EndedBy: "poll",
-		Outcome:  []history.Outcome{history.Solved, history.Discarded, history.Failed, history.Refused, history.Lost}[n%5],
-		PlacedAt: history.Time{Time: at.Add(-time.Minute)}, SubmittedAt: history.Time{Time: at.Add(-20 * time.Second)},
-		EndedAt: history.Time{Time: at}, ElapsedMS: 20_000, Price: history.Money(n%7-1) * 1_234_567, Choice: "cheapest",
-	}
+	outcomes := []history.Outcome{history.Solved, history.Discarded, history.Failed, history.Refused, history.Lost}
+	o := Filled[history.Order](n)
+	o.ID, o.Target = fmt.Sprintf("%c%025d", "ZBYC"[n%4], n), []string{"/solve", "a", "b"}[n%3]
+	o.Owner, o.Type, o.Sitekey = []string{"x@example.com", "y"}[n%2], captcha.Types()[n%4], "site"
+	o.Provider, o.Status, o.Outcome = "captchaai", history.StatusError, outcomes[n%5]
+	o.PlacedAt.Time, o.SubmittedAt.Time, o.EndedAt.Time = at.Add(-time.Minute), at.Add(-20*time.Second), at
+	o.ElapsedMS, o.Price = 20_000, history.Money(n%7-1)*1_234_567
 	if o.Outcome == history.Solved {
 		o.Status, o.Code, o.SolvedAt = history.StatusSolved, "", history.Time{Time: at.Add(-5 * time.Second)}
 	}
@@ -198,11 +211,10 @@ func atSite(sitekey string) func(*history.Order) {
 func handout(n int, at time.Time, changes ...func(*history.Handout)) history.Row {
 	actions := []history.Action{history.Taken, history.Bought, history.Returned, history.Missed, history.Accepted,
 		history.Rejected}
-	h := history.Handout{
-		ID: fmt.Sprintf("17%011d-%d", n/3, n%3), At: history.Time{Time: at}, Key: []string{"ci", "CI", history.Keyless}[n%3],
-		Action: actions[n%6], Target: []string{"/solve", "a", "b"}[n/2%3], Source: "pool",
-		Order: fmt.Sprintf("ORDER%021d", n), Price: history.Money(n%7-1) * 1_234_567,
-	}
+	h := Filled[history.Handout](n)
+	h.ID, h.At.Time, h.Key = fmt.Sprintf("17%011d-%d", n/3, n%3), at, []string{"ci", "CI", history.Keyless}[n%3]
+	h.Action, h.Target = actions[n%6], []string{"/solve", "a", "b"}[n/2%3]
+	h.Order, h.Price = fmt.Sprintf("ORDER%021d", n), history.Money(n%7-1)*1_234_567
 	for _, change := range changes {
 		change(&h)
 	}

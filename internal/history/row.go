@@ -15,27 +15,57 @@ import (
 
 // Order is how an order ended, or the purchase of one in flight. Its fields are the columns of the API, of CSV, of
 // the terminal and of each store. It never contains a token, a picture or a proxy.
+//
+// The comments are the list in docs/history.md and the descriptions in openapi.yaml. A comment is about all fields up
+// to the next one.
 type Order struct {
-	ID          string       `json:"id"`
-	Target      string       `json:"target"` // "/solve" = no target had the identity
-	Owner       string       `json:"owner"`
-	Type        captcha.Type `json:"type"`
-	Sitekey     string       `json:"sitekey"` // "" = the type has none
-	Pageurl     string       `json:"pageurl"` // "" = the type has none
-	Provider    string       `json:"provider"`
-	Task        string       `json:"task"` // the provider's id of the task; "" = unknown
-	Status      Status       `json:"status"`
-	Outcome     Outcome      `json:"outcome"`      // "" = in flight
-	Code        string       `json:"code"`         // of the provider's error; "" = none
-	PlacedAt    Time         `json:"placed_at"`    // times are on Redis' clock
-	SubmittedAt Time         `json:"submitted_at"` // zero = not submitted
-	SolvedAt    Time         `json:"solved_at"`    // the earliest time at which it can have been solved
-	EndedAt     Time         `json:"ended_at"`
-	ElapsedMS   int64        `json:"elapsed_ms"` // from the submit to the end
-	Polls       int          `json:"polls"`      // by the replica that ended the order
-	EndedBy     string       `json:"ended_by"`   // submit, poll, callback or deadline
-	Price       Money        `json:"price"`      // 0 unless the service has solved the task or may still solve it
-	Choice      string       `json:"choice"`     // how the provider was chosen, see purchase.Purchase
+	// of the order; the `id` of its token begins with it
+	ID string `json:"id"`
+	// the target and its owner at that time; `/solve` is a guest
+	Target string `json:"target"`
+	Owner  string `json:"owner"`
+	// for GeeTest `sitekey` is the `gt` or `captcha_id`; a picture has no site key and no page
+	Type    captcha.Type `json:"type"`
+	Sitekey string       `json:"sitekey"`
+	Pageurl string       `json:"pageurl"`
+	// the service and its task id; empty if unknown
+	Provider string `json:"provider"`
+	Task     string `json:"task"`
+	// `solved`, or `error` for each other end; `polling` in flight
+	Status Status `json:"status"`
+	// the [end](#records-and-figures); empty in flight
+	Outcome Outcome `json:"outcome"`
+	// the service's error code; `TIMEOUT` if the timeout passed (or a `lost` order's submit got no clear answer),
+	// `unreadable_solution` if poold cannot read the solution
+	Code string `json:"code"`
+	// UTC, by Redis' clock; empty if that step did not happen. `solved_at` is the earliest moment at which the token can
+	// have been solved; its age counts from there
+	PlacedAt    Time `json:"placed_at"`
+	SubmittedAt Time `json:"submitted_at"`
+	SolvedAt    Time `json:"solved_at"`
+	EndedAt     Time `json:"ended_at"`
+	// from the submit to the end, or to now
+	ElapsedMS int64 `json:"elapsed_ms"`
+	// the polls of the replica that ended it
+	Polls int `json:"polls"`
+	// `submit`, `poll`, `callback` or `deadline`
+	EndedBy string `json:"ended_by"`
+	// the cost, by `price_per_1000` when the order was placed; `null` if the file had no price for the type, 0 if the
+	// order [cost nothing](#what-an-order-costs)
+	Price Money `json:"price"`
+	// why this provider was chosen: `ordered`, `cheapest`, `best`, `explore` (to learn about a provider that is not the
+	// best) or `probe` (the provider was down); empty = unknown
+	Choice string `json:"choice"`
+}
+
+// OrderOf converts a purchase to an Order in flight. RowOf adds the end of the order.
+func OrderOf(p *purchase.Purchase) Order {
+	return Order{
+		ID: p.Order, Target: p.Target, Owner: p.Owner, Type: p.Identity.Type, Sitekey: p.Identity.Site(),
+		Pageurl: p.Identity.Pageurl, Provider: p.Provider, Task: p.Task, Status: StatusPolling, Code: p.Code,
+		PlacedAt: Time{p.Placed}, SubmittedAt: Time{p.Submitted}, SolvedAt: Time{p.Solved}, Polls: p.Polls,
+		EndedBy: p.EndedBy, Price: Money(p.Price), Choice: p.Choice,
+	}
 }
 
 // IsOrder reports whether a text has the form of an order's ID. If the id of a provider's task has this form, a query
@@ -80,17 +110,40 @@ func (o *Order) Costs() bool {
 }
 
 // Handout is an action of a caller's key, such as taking a token, waiting in vain, or reporting on a token. It contains
-// no token.
+// no token. Its comments are used as those of an Order.
 type Handout struct {
-	ID     string `json:"id"`
-	At     Time   `json:"at"`  // on Redis' clock
-	Key    string `json:"key"` // name of the key; Keyless = none
+	// the row's id, and its time, UTC by Redis' clock
+	ID string `json:"id"`
+	At Time   `json:"at"`
+	// the name of the key; `-` for calls without a key
+	Key string `json:"key"`
+	// `taken`, `bought` (taken, and bought for this call), `returned` (to the stock, because the answer did not leave),
+	// `missed`, or a report: `accepted` or `rejected`
 	Action Action `json:"action"`
-	Target string `json:"target"` // "/solve" = no target has the identity
-	Order  string `json:"order"`  // whose token it was; the token's id begins with it; "" = missed
-	Source string `json:"source"` // as in the answer with the token; "" = no token was handed out
-	Image  string `json:"image"`  // of a solved picture: "sha256:<hex>, <n> bytes"
-	Price  Money  `json:"price"`  // of the token; 0 if another caller shares it, and without a token
+	// the target; `/solve` for a guest
+	Target string `json:"target"`
+	// the order of the token; empty if none came
+	Order string `json:"order"`
+	// the [`source`](api.md#a-token) of the answer; empty unless a token was handed out
+	Source string `json:"source"`
+	// for a picture `sha256:`, the hash of its bytes, and the number of bytes
+	Image string `json:"image"`
+	// the price of the token (`null` if the file has none); 0 if another caller pays, and without a token
+	Price Money `json:"price"`
+}
+
+// Ask has the columns of a Handout that are known before a take; a Handout can be decoded from its JSON. The scripts of
+// package pool add the other columns.
+type Ask struct {
+	Key, Target string
+	Image       string `json:",omitempty"`
+	Buys        bool   `json:",omitempty"` // if the call waits, its token is bought for it
+}
+
+// Row returns the text that package pool keeps with the call.
+func (a Ask) Row() string {
+	text, _ := json.Marshal(a) // of texts: no error is possible
+	return string(text)
 }
 
 // Keyless stands for the key's name if a call has no key. No key can have this name.
@@ -102,10 +155,10 @@ type Action string
 // The actions of keys.
 const (
 	Taken    Action = "taken"
-	Bought   Action = "bought"   // taken, and bought for this call
-	Returned Action = "returned" // the answer did not leave, and the token went back to the stock
-	Missed   Action = "missed"   // no token came in time, or while the caller waited
-	Accepted Action = "accepted" // the caller reports that the site accepted the token
+	Bought   Action = "bought"
+	Returned Action = "returned"
+	Missed   Action = "missed"
+	Accepted Action = "accepted"
 	Rejected Action = "rejected"
 )
 

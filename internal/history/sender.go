@@ -214,36 +214,13 @@ func RowOf(r *pool.Row) (Row, error) {
 	return o.Row(), nil
 }
 
-// OrderOf converts a purchase to an Order in flight. RowOf adds the end of the order.
-func OrderOf(p *purchase.Purchase) Order {
-	return Order{
-		ID: p.Order, Target: p.Target, Owner: p.Owner, Type: p.Identity.Type, Sitekey: p.Identity.Site(),
-		Pageurl: p.Identity.Pageurl, Provider: p.Provider, Task: p.Task, Status: StatusPolling, Code: p.Code,
-		PlacedAt: Time{p.Placed}, SubmittedAt: Time{p.Submitted}, SolvedAt: Time{p.Solved}, Polls: p.Polls,
-		EndedBy: p.EndedBy, Price: Money(p.Price), Choice: p.Choice,
-	}
-}
-
-// Ask has the fields of a Handout that are known before a take. The scripts of package pool add the other fields.
-type Ask struct {
-	Key, Target string
-	Image       string `json:",omitempty"`
-	Buys        bool   `json:",omitempty"` // if the call waits, its token is bought for it
-}
-
-// Row returns the text that package pool keeps with the call.
-func (a Ask) Row() string {
-	text, _ := json.Marshal(a) // of texts: no error is possible
-	return string(text)
-}
-
 // handoutOf converts a row of the outbox about a hand-out or a report.
 func handoutOf(r *pool.Row) (Row, error) {
-	var a Ask
-	if err := json.Unmarshal([]byte(r.JSON), &a); err != nil {
+	a, h := Ask{}, Handout{ID: r.ID, At: Time{r.At}, Order: r.Order}
+	text := []byte(r.JSON)
+	if err := errors.Join(json.Unmarshal(text, &a), json.Unmarshal(text, &h)); err != nil {
 		return Row{}, err
 	}
-	h := Handout{ID: r.ID, At: Time{r.At}, Key: a.Key, Target: a.Target, Order: r.Order, Image: a.Image}
 	switch r.Kind {
 	case "hits":
 		h.Action, h.Source, h.Price = Taken, string(pool.FromPool), Money(r.Price)

@@ -12,7 +12,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"poold/internal/history"
 	"poold/internal/httpapi/openapi"
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/status"
@@ -112,9 +111,7 @@ func describedCodes(t *testing.T) (codes []string) {
 
 func TestDocsNameEveryField(t *testing.T) {
 	text := docsPage(t, "history.md")
-	for _, answer := range []any{
-		history.Order{}, Active{}, UsageLine{}, history.Handout{}, KeyUsageLine{},
-	} {
+	for _, answer := range []any{Active{}, UsageLine{}, KeyUsageLine{}} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(answer)) {
 			tag, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if tag != "" && !strings.Contains(text, "`"+tag+"`") {

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,8 +11,6 @@ import (
 	"poold/internal/cli"
 	"poold/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write the output of the files in testdata/files.txt")
 
 // runCheck runs `poold check` on a file with this text. In the output it replaces the file's path by
 // FILE.
@@ -69,5 +66,5 @@ func TestCheck(t *testing.T) {
 		testkit.Equal(t, file+": an error is printed", strings.Contains(printed, ": error: "), err != nil)
 		written = append(written, file+"=>\n"+strings.TrimSpace(printed))
 	}
-	testkit.Published(t, *update, "testdata/files.txt", strings.Join(written, "\n\n")+"\n")
+	testkit.Published(t, "testdata/files.txt", strings.Join(written, "\n\n")+"\n")
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -27,8 +26,6 @@ import (
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 const page = "https://e.example/login"
-
-var update = flag.Bool("update", false, "write testdata/stories.txt")
 
 // side is a replica with its tasks, and the client of a test.
 type side struct {
@@ -353,7 +350,7 @@ func TestStories(t *testing.T) {
 				heard := fmt.Sprintf("\ta: %s\n\tb: %s\n\torders %d, hits %d, waited %d, missed %d, left %d, replays %d",
 					a.all(), b.all(), w.Sold(), n.Hits, n.Waited, n.Missed, n.Left, n.Replays)
 				played += s.name + "\n" + heard + "\n\n"
-				if !*update {
+				if !*testkit.Update {
 					testkit.Equal(t, "the clients heard", heard, want[s.name])
 				}
 				after(taskIdle + time.Second)
@@ -361,7 +358,7 @@ func TestStories(t *testing.T) {
 			})
 		})
 	}
-	if *update {
+	if *testkit.Update {
 		testkit.NoError(t, os.WriteFile("testdata/stories.txt", []byte(played), 0o600))
 		return
 	}

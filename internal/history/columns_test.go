@@ -2,7 +2,6 @@ package history_test
 
 import (
 	"cmp"
-	"flag"
 	"os"
 	"regexp"
 	"strings"
@@ -10,8 +9,6 @@ import (
 
 	"poold/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write the columns of row.go into docs/history.md and openapi.yaml")
 
 // A group is a comment in row.go with the fields that it describes.
 var (
@@ -49,8 +46,7 @@ func TestCompleteColumns(t *testing.T) {
 		fields := between("row.go", "\ntype "+row+" struct {\n", "}\n")
 		list := between(page, "<!-- row.go:"+row+" -->\n", "\n\n")
 		members := regexp.MustCompile("\n    " + schema + ":\n(?:      .*\n)+").FindString(texts[api])
-		var lines, properties string
-		var all []string
+		lines, properties, all := "", "", []string(nil)
 		for _, g := range group.FindAllStringSubmatch(fields, -1) {
 			comment := strings.Join(strings.Fields(strings.ReplaceAll(g[1], "\t// ", "")), " ")
 			var names []string
@@ -72,6 +68,6 @@ func TestCompleteColumns(t *testing.T) {
 		texts[api] = strings.Replace(texts[api], members, head+testkit.Wrapped("required: ["+strings.Join(all, ", ")+"]",
 			"        ")+"      properties:\n"+properties, 1)
 	}
-	testkit.Published(t, *update, page, texts[page])
-	testkit.Published(t, *update, api, texts[api])
+	testkit.Published(t, page, texts[page])
+	testkit.Published(t, api, texts[api])
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"flag"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,8 +12,6 @@ import (
 	"poold/internal/testkit"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
 // golden compares the answers of routes of the history with a file in testdata. With -update, golden writes the file.
 func (d *daemon) golden(t *testing.T, name string, requests [][2]string) {
 	t.Helper()
@@ -24,7 +21,7 @@ func (d *daemon) golden(t *testing.T, name string, requests [][2]string) {
 		_, _ = fmt.Fprintf(&text, "%s %s: %d\n%s", strings.TrimPrefix(r[0], "canary-key-"), r[1], a.status,
 			strings.ReplaceAll(a.body, `{"date"`, "\n  {\"date\""))
 	}
-	testkit.Published(t, *update, filepath.Join("testdata", name), text.String())
+	testkit.Published(t, filepath.Join("testdata", name), text.String())
 }
 
 // addOrder writes the record of an order that ended the given number of days before the constant day.

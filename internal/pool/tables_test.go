@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math"
@@ -23,8 +22,6 @@ import (
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write the tables in testdata")
 
 // A row is one step of a table: the state that it finds, the call, and the state that it leaves.
 type row struct {
@@ -76,7 +73,7 @@ func TestTables(t *testing.T) {
 						step = ofCount.ReplaceAllString(step, "")
 					}
 					steps = append(steps, step)
-					if !*update && !strings.Contains(string(want), "\n"+step+"\n") {
+					if !*testkit.Update && !strings.Contains(string(want), "\n"+step+"\n") {
 						t.Error("differs from " + file + " (-update writes it):\n" + difference(string(want), step))
 					}
 				})
@@ -92,7 +89,7 @@ func TestTables(t *testing.T) {
 			}
 			text += "\n" + strings.Join(steps, "\n") + "\n"
 			switch {
-			case *update:
+			case *testkit.Update:
 				testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			case text != string(want) && !t.Failed():
 				t.Error(file + " has other steps, another order of them, or another head (-update writes it)")

@@ -3,7 +3,6 @@ package provider
 import (
 	"encoding/base64"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -18,8 +17,6 @@ import (
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write testdata/requests.txt")
 
 // The calls of each protocol are those of testdata/requests.txt: submits of each type, with the differences between
 // services, then the other calls (threads and balance if the service has them, a poll, reports) and the pace of polls.
@@ -104,7 +101,7 @@ func TestRequests(t *testing.T) {
 			}
 		}
 	}
-	testkit.Published(t, *update, "testdata/requests.txt", text.String())
+	testkit.Published(t, "testdata/requests.txt", text.String())
 }
 
 // paceAndReports describes the polls of a task, and the reports of its token as accepted and as refused.

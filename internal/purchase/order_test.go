@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -26,8 +25,6 @@ import (
 )
 
 type fault = provider.Error
-
-var update = flag.Bool("update", false, "write testdata/ends.txt")
 
 // A replica dies at each step of an order. Another one goes on within 10 s as the table of ends says, and
 // buys nothing again.
@@ -184,12 +181,12 @@ func TestEnds(t *testing.T) {
 			r.stop()
 			fmt.Fprintf(&text, "caller %s", <-answer)
 			name := "# " + c.name
-			if played += name + "\n" + text.String() + "\n\n"; !*update {
+			if played += name + "\n" + text.String() + "\n\n"; !*testkit.Update {
 				testkit.Equal(t, "what the end leaves", text.String(), want[name])
 			}
 		})
 	}
-	if *update {
+	if *testkit.Update {
 		testkit.NoError(t, os.WriteFile("testdata/ends.txt", []byte(played), 0o600))
 		return
 	}

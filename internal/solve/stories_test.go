@@ -5,7 +5,6 @@ package solve_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -32,8 +31,6 @@ type story struct {
 	name string
 	play func(w *World, a, b *Replica) []string
 }
-
-var update = flag.Bool("update", false, "write testdata/stories.txt")
 
 // shared returns a request that shares its solve, whatever its proxy.
 func shared(s *solve.Spec, wait time.Duration) solve.Request {
@@ -496,7 +493,7 @@ func playStories(t *testing.T, stories []story, file string, counted bool) {
 				}
 				answers := "\t" + strings.Join(got, "\n\t")
 				played += s.name + "\n" + answers + "\n\n"
-				if !*update {
+				if !*testkit.Update {
 					testkit.Equal(t, "the answers", answers, want[s.name])
 				}
 				testkit.Equal(t, "failures to answer callers", log.Count("callers not told"), 0)
@@ -504,7 +501,7 @@ func playStories(t *testing.T, stories []story, file string, counted bool) {
 			})
 		})
 	}
-	if *update {
+	if *testkit.Update {
 		testkit.NoError(t, os.WriteFile(file, []byte(played), 0o600))
 		return
 	}

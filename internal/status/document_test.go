@@ -3,7 +3,6 @@ package status
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"testing"
 	"time"
 
@@ -17,8 +16,6 @@ import (
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // busySources returns sources that fill each part of the document.
 func busySources() Sources {
@@ -118,7 +115,7 @@ func TestDocument(t *testing.T) {
 	document.AsOf, document.at = stamp(day), day // the text before the first call of JSON
 	document.announceTargets()
 	got := bytes.TrimSuffix(document.JSON(), []byte("\n"))
-	testkit.Published(t, *update, "testdata/document.json", string(got))
+	testkit.Published(t, "testdata/document.json", string(got))
 	var read Document
 	testkit.NoError(t, json.Unmarshal(got, &read))
 	testkit.Equal(t, "read and encoded again", string(strictjson.Encode(read)), string(got))

@@ -96,5 +96,5 @@ func TestAlarmsAndNotices(t *testing.T) {
 			fmt.Fprintf(&text, "\tnotice: %s\n", line)
 		}
 	}
-	testkit.Published(t, *update, "testdata/notices.txt", text.String())
+	testkit.Published(t, "testdata/notices.txt", text.String())
 }

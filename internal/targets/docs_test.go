@@ -58,22 +58,19 @@ func (k documentedKey) preset() string {
 // fieldComments returns the comments of all fields of structs, by the names of struct and field.
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
-	comments := map[string]string{}
+	comments, owner := map[string]string{}, ""
 	sources, err := filepath.Glob("*.go")
 	testkit.NoError(t, err)
 	for _, source := range append(sources, "../captcha/identity.go") {
 		parsed, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments)
 		testkit.NoError(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
-			spec, _ := n.(*ast.TypeSpec)
-			if spec == nil {
-				return true
-			}
-			if s, is := spec.Type.(*ast.StructType); is {
-				for _, f := range s.Fields.List {
-					for _, name := range f.Names {
-						comments[spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
-					}
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				owner = n.Name.Name
+			case *ast.Field:
+				for _, name := range n.Names {
+					comments[owner+"."+name.Name] += strings.Join(strings.Fields(n.Doc.Text()), " ") // parameters have none
 				}
 			}
 			return true
@@ -245,8 +242,8 @@ func TestSchemaIsPublished(t *testing.T) {
 		"keys too."
 	s["$defs"] = map[string]any{"reference": map[string]any{"type": "string", "pattern": referencePattern,
 		"description": "A value from the environment, ${NAME} or ${NAME:-default}, or from a file, ${file:/path}."}}
-	testkit.Published(t, *update, "pools.schema.json", indented(t, s))
-	testkit.Published(t, *update, "../../docs/pools.schema.json", indented(t, s))
+	testkit.Published(t, "pools.schema.json", indented(t, s))
+	testkit.Published(t, "../../docs/pools.schema.json", indented(t, s))
 	fields := map[string]any{}
 	for _, k := range documented(reflect.TypeFor[SolveRequest](), comments) {
 		// The flags of poold solve show the default themselves.
@@ -255,7 +252,7 @@ func TestSchemaIsPublished(t *testing.T) {
 			t.Errorf("%s has no comment", k.name)
 		}
 	}
-	testkit.Published(t, *update, "solve.schema.json", indented(t, map[string]any{"properties": fields}))
+	testkit.Published(t, "solve.schema.json", indented(t, map[string]any{"properties": fields}))
 	for _, file := range []string{"pools.yaml", "pools.example.yaml"} {
 		data, err := os.ReadFile("../../" + file)
 		if err != nil || !bytes.HasPrefix(data, []byte("# yaml-language-server: $schema=docs/pools.schema.json\n")) {
@@ -356,7 +353,7 @@ func TestReferenceIsPublished(t *testing.T) {
 			fmt.Fprintf(out, "```yaml\n%s```\n", block)
 		}
 	}
-	testkit.Published(t, *update, page, out.String())
+	testkit.Published(t, page, out.String())
 }
 
 // sectionText has a file with one more key for each struct with ranges, words or defaults.

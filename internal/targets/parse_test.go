@@ -93,7 +93,7 @@ func TestParseResolvesEveryKey(t *testing.T) {
 			}
 		}
 	}
-	testkit.Published(t, *update, "testdata/resolved.txt", text.String())
+	testkit.Published(t, "testdata/resolved.txt", text.String())
 }
 
 // A missing key gets its value from the target's type, the defaults or the built-in values. The first word of a file's

@@ -2,7 +2,6 @@ package targets
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -11,9 +10,6 @@ import (
 
 	"poold/internal/testkit"
 )
-
-var update = flag.Bool("update", false,
-	"write testdata, docs and schemas from what the code says; review the difference")
 
 // canary is used as each secret. No problem may contain this text.
 const canary = "CANARY"
@@ -59,7 +55,7 @@ func checkFiles(t *testing.T, path string, say func(file caseFile) string) {
 			t.Errorf("%s: a message shows a secret:\n%s", file.name, got)
 		}
 	}
-	testkit.Published(t, *update, path, written.String())
+	testkit.Published(t, path, written.String())
 }
 
 // Parse returns the exact problems of every invalid file.

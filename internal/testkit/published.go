@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -8,21 +9,23 @@ import (
 	"testing"
 )
 
-// Published reports a failure unless a file has a text. With update it writes the file first.
-func Published(t testing.TB, update bool, path, text string) {
+// Update is the flag -update of the tests that write files: run them with it, and read the difference.
+var Update = flag.Bool("update", false, "write what the tests compare, in testdata, docs and schemas")
+
+// Published reports a failure unless a file has a text, from the first different paragraph on. With -update it writes
+// the file first.
+func Published(t testing.TB, path, text string) {
 	t.Helper()
-	if update {
+	if *Update {
 		NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	got, err := os.ReadFile(path)
 	NoError(t, err)
-	first := 0 // difference, and then the paragraph that has it
-	for first < min(len(got), len(text)) && got[first] == text[first] {
-		first++
+	want, have := strings.SplitAfter(text, "\n\n"), strings.SplitAfter(string(got), "\n\n")
+	for len(want) > 0 && len(have) > 0 && want[0] == have[0] {
+		want, have = want[1:], have[1:]
 	}
-	first = max(0, strings.LastIndex(text[:first], "\n\n"))
-	rest := func(of string) string { return of[first:min(first+1000, len(of))] }
-	Equal(t, path+" (-update writes it anew) from its first difference", rest(text), rest(string(got)))
+	Equal(t, path+" (-update writes it)", fmt.Sprint(want[:min(2, len(want))]), fmt.Sprint(have[:min(2, len(have))]))
 }
 
 // Wrapped breaks a text into lines of at most 120 columns. All but the first begin with indent.

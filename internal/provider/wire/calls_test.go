@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"flag"
 	"net/http"
 	"os"
 	"strings"
@@ -10,8 +9,6 @@ import (
 
 	"poold/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "write what the calls of testdata/calls.txt mean")
 
 // In testdata/calls.txt a line with ? is the query of a GET of in.php, a line with " has the fields of a task for a
 // page and a site key, and any other line is a body of createTask. The next line, which is indented, says what the
@@ -37,7 +34,7 @@ func TestCalls(t *testing.T) {
 		}
 		read.WriteString("\t" + c.described() + "\n")
 	}
-	testkit.Published(t, *update, "testdata/calls.txt", read.String())
+	testkit.Published(t, "testdata/calls.txt", read.String())
 }
 
 // described says what a call means.

@@ -172,11 +172,18 @@ func (s *Sender) write(ctx context.Context, rows []pool.Row) error {
 	return nil
 }
 
-// outcomes maps outcomes of package pool to outcomes of the history. An order with another outcome has no row, because
-// it was not submitted.
+// outcomes maps the ends of orders in package pool to those of the history and the metrics.
 var outcomes = map[pool.Outcome]Outcome{
 	pool.Solved: Solved, pool.Discarded: Discarded, pool.Failed: Failed, pool.Repeated: Failed, pool.Lost: Lost,
 	pool.Refused: Refused, pool.BadParameters: Refused, pool.Busy: Refused, pool.Fault: Refused,
+}
+
+// OutcomeOf converts the end of an order that has this task; "" = it was not submitted.
+func OutcomeOf(end pool.Outcome, task string) Outcome {
+	if end == pool.BadParameters && task != "" { // the service had accepted the submit
+		return Failed
+	}
+	return outcomes[end]
 }
 
 // RowOf converts a row of the outbox to a row of the history.
@@ -192,12 +199,11 @@ func RowOf(r *pool.Row) (Row, error) {
 	if r.Kind == pool.Active {
 		return o.Row(), nil
 	}
-	o.Outcome, o.Status, o.EndedAt, o.Price = outcomes[pool.Outcome(r.Kind)], StatusError, Time{r.At}, Money(p.Price)
+	o.Outcome = OutcomeOf(pool.Outcome(r.Kind), p.Task)
+	o.Status, o.EndedAt, o.Price = StatusError, Time{r.At}, Money(p.Price)
 	switch {
 	case o.Outcome == "":
 		return Row{}, fmt.Errorf("an order cannot end as %q", r.Kind)
-	case r.Kind == string(pool.BadParameters) && p.Task != "": // the service had accepted the submit
-		o.Outcome = Failed
 	case r.Kind == string(pool.Repeated):
 		o.Code = r.Kind
 	case o.Outcome == Lost && o.Code == "":

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"poold/internal/history"
 	"poold/internal/listener"
-	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/status"
 )
@@ -134,24 +134,11 @@ func (m *Metrics) scraper(from *status.Collector) http.Handler {
 		promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes})
 }
 
-// solved is the outcome of an order that brought a token.
-const solved = "solved"
-
-// outcomesOf maps outcomes of package pool to values of the label outcome.
-var outcomesOf = map[pool.Outcome]string{
-	pool.Solved: solved, pool.Discarded: solved, pool.Lost: "lost",
-	pool.Failed: "failed", pool.Repeated: "failed", pool.Refused: "refused",
-	pool.BadParameters: "refused", pool.Busy: "busy", pool.Fault: "busy",
-}
-
 // Ended counts an order that ended. It implements purchase.Observer, as does Count.
 func (m *Metrics) Ended(p purchase.Purchase, took time.Duration) {
-	outcome := outcomesOf[p.Outcome]
-	if p.Outcome == pool.BadParameters && p.Task != "" { // the service had accepted the submit
-		outcome = "failed"
-	}
-	m.solves.WithLabelValues(p.Provider, outcome).Inc()
-	if outcome == solved {
+	outcome := history.OutcomeOf(p.Outcome, p.Task)
+	m.solves.WithLabelValues(p.Provider, string(outcome)).Inc()
+	if outcome == history.Solved || outcome == history.Discarded {
 		m.solveDuration.WithLabelValues(p.Provider).Observe(took.Seconds())
 	}
 }

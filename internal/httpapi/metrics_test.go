@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"poold/internal/listener"
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
@@ -108,21 +107,4 @@ func TestSeriesOfATarget(t *testing.T) {
 	d := start(t, set, nil, nil)
 	body := d.ask(t, "GET", "/metrics").body
 	testkit.Equal(t, "series of a target", strings.Count(body, `target="checkout"`), 15)
-}
-
-// TestOutcomesOfOrders: the ends of orders that mean the same have one outcome in the metrics.
-func TestOutcomesOfOrders(t *testing.T) {
-	m := NewMetrics("", "", "", func() (none listener.Counts) { return none }, func() int64 { return 0 })
-	for _, p := range []purchase.Purchase{
-		{Outcome: pool.Solved}, {Outcome: pool.Discarded}, {Outcome: pool.Failed}, {Outcome: pool.Refused},
-		{Outcome: pool.Repeated}, {Outcome: pool.Lost},
-		{Outcome: pool.BadParameters}, {Outcome: pool.BadParameters, Task: "7"}, {Outcome: pool.Busy}, {Outcome: pool.Fault},
-	} {
-		p.Provider = "solver"
-		m.Ended(p, time.Second)
-	}
-	for outcome, n := range map[string]float64{"solved": 2, "failed": 3, "lost": 1, "refused": 2, "busy": 2} {
-		testkit.Equal(t, outcome, testutil.ToFloat64(m.solves.WithLabelValues("solver", outcome)), n)
-	}
-	testkit.Equal(t, "series of solves", testutil.CollectAndCount(m.solves), 5)
 }

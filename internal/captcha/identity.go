@@ -39,7 +39,7 @@ type Identity struct {
 	// Required.
 	Type Type `yaml:"type" json:"type,omitempty"`
 	// The site key that the page shows to the CAPTCHA's vendor. Required in a target.
-	Sitekey string `yaml:"sitekey" json:"sitekey"`
+	Sitekey string `yaml:"sitekey" form:"^[!-~]{1,256}$ 1 to 256 characters without spaces" json:"sitekey"`
 	// The whole address of the page that shows the CAPTCHA. Required in a target.
 	Pageurl string `yaml:"pageurl" nonempty:"true" json:"pageurl"`
 	// The variant without the checkbox. recaptcha_v2 only.
@@ -67,13 +67,13 @@ type Identity struct {
 	// The value of rqdata on the page. hcaptcha only.
 	RQData string `yaml:"rqdata" json:"rqdata,omitempty"`
 	// The site's key. geetest only.
-	GT string `yaml:"gt" json:"gt,omitempty"`
+	GT string `yaml:"gt" form:"^[!-~]{1,256}$ 1 to 256 characters without spaces" json:"gt,omitempty"`
 	// The challenge of this visit of the page. geetest only.
-	Challenge string `yaml:"challenge" json:"challenge,omitempty"`
+	Challenge string `yaml:"challenge" form:"^[!-~]{1,256}$ 1 to 256 characters without spaces" json:"challenge,omitempty"`
 	// The host that the page loads GeeTest from. Without it: the usual one. geetest only.
-	APIServer string `yaml:"api_server" json:"api_server,omitempty"`
+	APIServer string `yaml:"api_server" form:"^[A-Za-z0-9.-]{1,253}$ a host's name such as api-na.geetest.com" json:"api_server,omitempty"`
 	// The site's key. geetest_v4 only.
-	CaptchaID string `yaml:"captcha_id" json:"captcha_id,omitempty"`
+	CaptchaID string `yaml:"captcha_id" form:"^[!-~]{1,256}$ 1 to 256 characters without spaces" json:"captcha_id,omitempty"`
 	Picture   `yaml:",inline" json:"image,omitzero"`
 }
 
@@ -99,7 +99,7 @@ type Picture struct {
 	// Whether a picture's text is a calculation, whose result is wanted.
 	Math bool `yaml:"math" json:"math,omitempty"`
 	// Language of a picture's text. Without it: unspecified.
-	Language string `yaml:"language" json:"language,omitempty"`
+	Language string `yaml:"language" form:"^[a-z]{2}$ a code of ISO 639-1 such as en" json:"language,omitempty"`
 	// Instructions for the person who reads the picture.
 	Instructions string `yaml:"instructions" json:"instructions,omitempty"`
 }

@@ -32,7 +32,8 @@ type place struct {
 	key    string     // the last key of the path; "" for the whole file and for list items
 
 	// The tag of the field in the struct: range limits a number or a duration, as in 1 to 10, oneof lists the allowed
-	// texts, and nonempty refuses an empty text or list.
+	// texts, form has a pattern, a space, and what messages call a text that matches, and nonempty refuses an empty text
+	// or list.
 	tag reflect.StructTag
 
 	line, column int               // of the key, or of the item of a list
@@ -153,6 +154,7 @@ func (at *place) decode(dst reflect.Value) {
 			dst.SetString(at.value)
 			at.obey(fault{at.tag.Get("nonempty") != "" && at.value == "", "must not be empty"})
 			at.oneOf(strings.Fields(at.tag.Get("oneof")))
+			at.form()
 		}
 	}
 }

@@ -62,8 +62,6 @@ func (r *reader) readFile(data []byte) *Set {
 	}
 	top.require("targets")
 	set := &f.Set
-	top.form("currency", `^([A-Z]{3}|[\p{L}\p{Sc}.]{1,2}|[\p{L}.]{2}\p{Sc}|\p{L}{2}\.)?$`,
-		"a code of ISO 4217 such as USD, or a sign of at most 3 letters and currency signs such as $")
 	r.set = set
 	set.Budget, set.DeadLetters, set.lifetimes = Budget{PerDay: f.Overall.PerDay, Money: f.Overall.Money}, f.Letters.Dir,
 		f.Types

@@ -29,7 +29,7 @@ const (
 // only provider of a Set and has an empty URL and Key.
 type Provider struct {
 	// A name of your choice. Without it: the service.
-	Name string `yaml:"name"`
+	Name string `yaml:"name" form:"^[a-z0-9][a-z0-9-]{0,30}$ 1 to 31 of a-z, 0-9 and -, beginning with a letter or digit"`
 	// The service, whose address, protocol, codes and pace poold knows. One of captchaai, 2captcha, anti-captcha,
 	// capmonster, capsolver. Without it: another one, at url.
 	Service string `yaml:"service" oneof:"captchaai 2captcha anti-captcha capmonster capsolver"`
@@ -95,7 +95,6 @@ func (p *Provider) validate(at *place) {
 		p.Name, p.URL = cmp.Or(p.Name, p.Service), cmp.Or(p.URL, addresses[p.Protocol])
 		p.Balance = p.Balance || !at.has("balance") && p.Service != "captchaai"
 	}
-	at.form("name", `^[a-z0-9][a-z0-9-]{0,30}$`, "1 to 31 of a-z, 0-9 and -, beginning with a letter or digit")
 	at.rule(p.Name != "" || at.has("name") || !at.ok("service"), "name", "is missing")
 	if p.Protocol != ProtocolSimulated && at.ok("protocol", "service") {
 		at.require("key")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -131,10 +132,21 @@ func (at *place) warnIf(odd bool, key, format string, args ...any) {
 	}
 }
 
-// form checks that the text of a key matches a pattern.
-func (at *place) form(key, pattern, want string) {
-	if at.has(key) && at.ok(key) && !regexp.MustCompile(pattern).MatchString(at.keys[key].value) {
-		at.keys[key].fail("must be %s%s", want, at.keys[key].not())
+// compiled has the pattern of each form, because compiling one takes longer than reading a target.
+var compiled sync.Map
+
+// form checks the text against the tag form. Without a tag it allows every text.
+func (at *place) form() {
+	pattern, want, _ := strings.Cut(at.tag.Get("form"), " ")
+	if pattern == "" || at.bad {
+		return
+	}
+	expression, known := compiled.Load(pattern)
+	if !known {
+		expression, _ = compiled.LoadOrStore(pattern, regexp.MustCompile(pattern))
+	}
+	if !expression.(*regexp.Regexp).MatchString(at.value) {
+		at.fail("must be %s%s", want, at.not())
 	}
 }
 

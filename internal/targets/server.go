@@ -106,8 +106,6 @@ func (n *Notify) validate(at *place) {
 
 func (k *Key) validate(at *place) {
 	at.require("name", "scopes")
-	at.form("name", `^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`,
-		"1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit")
 	for i, item := range at.at("targets").items {
 		if _, err := path.Match(k.Targets[i], ""); err != nil && !item.bad {
 			item.fail(`must be a target's name or a pattern such as "staging-*"%s`, item.not())

@@ -45,7 +45,7 @@ type Set struct {
 	Notify Notify `yaml:"notify"`
 	// The code (ISO 4217, such as USD) or the sign (such as $) that is shown with amounts of money. Empty:
 	// none.
-	Currency Currency `yaml:"currency"`
+	Currency Currency `yaml:"currency" form:"^([A-Z]{3}|[\\p{L}\\p{Sc}.]{1,2}|[\\p{L}.]{2}\\p{Sc}|\\p{L}{2}\\.)?$ a code of ISO 4217 such as USD, or a sign of at most 3 letters and currency signs such as $"`
 
 	DeadLetters string    // folder for callbacks that Redis did not store; never ""; a change needs a restart
 	Targets     []Target  `yaml:"targets"` // sorted by name
@@ -116,7 +116,7 @@ const (
 type Key struct {
 	// The caller's name. Several entries with the same name, scopes, targets, rate and budget are several keys
 	// of one caller. Required.
-	Name string `yaml:"name"`
+	Name string `yaml:"name" form:"^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$ 1 to 63 letters, digits, ., _, @ and -, beginning with a letter or digit"`
 	// The caller sends this text as 'Authorization: Bearer'; at least 8 characters, better 16 or more. Either
 	// this or key_sha256.
 	Bearer captcha.Secret `yaml:"key"` // "" in a Set
@@ -161,7 +161,7 @@ type Redis struct {
 	// issuers that the machine trusts.
 	TLS RedisTLS `yaml:"tls"`
 	// First part of every key in Redis. Default: captcha.
-	Prefix string `yaml:"prefix"`
+	Prefix string `yaml:"prefix" form:"^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$ 1 to 63 letters, digits, ., _, : and -, beginning with a letter or digit"`
 }
 
 // RedisTLS contains the paths of files, and their content. Parse reads the content if it may read files.
@@ -339,7 +339,7 @@ type Solve struct {
 	Pages []page `yaml:"pages" nonempty:"true"`
 	// Patterns of the site keys that callers may request, including GeeTest's gt and captcha_id. Without it:
 	// all.
-	Sitekeys []string `yaml:"sitekeys" nonempty:"true"`
+	Sitekeys []string `yaml:"sitekeys" nonempty:"true" form:"^[!-~]{1,256}$ a site key or a pattern such as 6Le*, 1 to 256 characters without spaces"`
 	// Whether callers may request pictures, which have neither page nor site key.
 	Images bool `yaml:"images"`
 	// Limits the purchase of these solves; at least one limit is above 0. Required.

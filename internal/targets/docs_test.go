@@ -30,6 +30,7 @@ import (
 type documentedKey struct {
 	name, doc string
 	kind      reflect.Type
+	form      string // the tag
 }
 
 // The phrases of a comment that have a meaning.
@@ -86,13 +87,13 @@ func documented(kind reflect.Type, comments map[string]string) (keys []documente
 		for _, t := range captcha.Types() {
 			doc := fmt.Sprintf("Built in: %.0fs, margin %.0fs.", captcha.Of(t).Lifetime.Seconds(),
 				captcha.Of(t).Margin.Seconds())
-			keys = append(keys, documentedKey{string(t), doc, reflect.TypeFor[life]()})
+			keys = append(keys, documentedKey{name: string(t), doc: doc, kind: reflect.TypeFor[life]()})
 		}
 		return keys
 	case reflect.TypeFor[Prices]():
 		for _, t := range captcha.SolvableTypes() {
-			keys = append(keys, documentedKey{string(t), "What 1000 solves of this type cost; 0 is free. 0 to 1000000.",
-				reflect.TypeFor[float64]()})
+			keys = append(keys, documentedKey{name: string(t), kind: reflect.TypeFor[float64](),
+				doc: "What 1000 solves of this type cost; 0 is free. 0 to 1000000."})
 		}
 		return keys
 	}
@@ -110,7 +111,7 @@ func documented(kind reflect.Type, comments map[string]string) (keys []documente
 		if name, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); options == "inline" {
 			found = documented(f.Type, comments)
 		} else if name != "" {
-			found = []documentedKey{{name, comments[owner+"."+f.Name], f.Type}}
+			found = []documentedKey{{name, comments[owner+"."+f.Name], f.Type, f.Tag.Get("form")}}
 		}
 		for _, k := range found {
 			if kind == reflect.TypeFor[Target]() { // the others cannot be pooled
@@ -259,6 +260,98 @@ func TestSchemaIsPublished(t *testing.T) {
 			t.Errorf("%s does not name its schema in its first line (%v)", file, err)
 		}
 	}
+}
+
+// property returns the schema of a field of a request, as a line of the description of the API.
+func (k documentedKey) property() string {
+	text := "type: " + cmp.Or(map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer",
+		reflect.Float64: "number", reflect.Slice: "string, contentEncoding: base64"}[k.kind.Kind()], "string")
+	if k.words() != nil {
+		text += ", enum: [" + strings.Join(k.words(), ", ") + "]"
+	}
+	if lo, hi := k.limits(); lo != "" {
+		text += ", minimum: " + lo + ", maximum: " + hi
+	}
+	if pattern, _, is := strings.Cut(k.form, " "); is {
+		text += ", pattern: '" + pattern + "'"
+	}
+	said := regexp.MustCompile(` *(Required( in a target)?|One of [^.]*|[0-9.]+ to [0-9.]+|\w+( and \w+)* only)\.`)
+	doc := strings.TrimSpace(said.ReplaceAllString(k.doc, ""))
+	return fmt.Sprintf("        %s: {%s, description: '%s'}\n", k.name, text, strings.ReplaceAll(doc, "'", "''"))
+}
+
+// cell returns a field of a request for the table in docs/solve.md.
+func (k documentedKey) cell() string {
+	var notes []string
+	if k.kind == reflect.TypeFor[picture]() {
+		notes = []string{"base64, at most 1 MiB of bytes"}
+	} else if k.words() != nil {
+		notes = []string{"`" + strings.Join(k.words(), "`, `") + "`"}
+	}
+	if preset := k.preset(); preset != "" {
+		lo, hi := k.limits()
+		notes = append(notes, strings.TrimPrefix(lo+" to "+hi+", default "+preset, " to , "))
+	}
+	if notes == nil {
+		return "`" + k.name + "`"
+	}
+	return "`" + k.name + "` (" + strings.Join(notes, ", ") + ")"
+}
+
+// The description of the API and docs/solve.md have the fields that each type has in a request.
+func TestSchemaOfRequests(t *testing.T) {
+	const api, page = "../httpapi/openapi/openapi.yaml", "../../docs/solve.md"
+	described, err := os.ReadFile(api)
+	testkit.NoError(t, err)
+	shown, err := os.ReadFile(page)
+	testkit.NoError(t, err)
+	keys := documented(reflect.TypeFor[SolveRequest](), fieldComments(t))
+	each := func(say func(documentedKey) string, between string, has func(key string) bool) string {
+		var all []string
+		for _, k := range keys {
+			if k.name != "type" && has(k.name) {
+				all = append(all, say(k))
+			}
+		}
+		return strings.Join(all, between)
+	}
+	onPage := func(key string) bool { return len(typesWith[key]) == len(typesWith["pageurl"]) }
+	schemas := map[string]string{"site": "      description: The fields of every type except image.\n" +
+		"      allOf: [{$ref: '#/components/schemas/SolveOptions'}]\n      properties:\n" +
+		each(documentedKey.property, "", onPage)}
+	rows := "| `type` | Fields |\n|---|---|\n"
+	for _, kind := range captcha.Kinds {
+		parent, must := "Site", kind.Must()
+		if kind.Type == captcha.Image {
+			parent, must = "Options", []string{"image"}
+		}
+		own := func(key string) bool { return slices.Contains(typesWith[key], kind.Type) && !onPage(key) }
+		schemas[strings.ReplaceAll(string(kind.Type), "_", "")] = fmt.Sprintf("      type: object\n"+
+			"      allOf: [{$ref: '#/components/schemas/Solve%s'}]\n      unevaluatedProperties: false\n"+
+			"      required: [type, %s]\n      properties:\n        type: {type: string, enum: [%s]}\n",
+			parent, strings.Join(must, ", "), kind.Type) + each(documentedKey.property, "", own)
+		isMust := func(key string) bool { return slices.Contains(must, key) }
+		rows += "| `" + string(kind.Type) + "` | " + strings.TrimSuffix(each(documentedKey.cell, ", ", isMust)+"; "+
+			each(documentedKey.cell, ", ", func(key string) bool { return own(key) && !isMust(key) }), "; ") + " |\n"
+	}
+	rows += "| all but `image` | " + each(documentedKey.cell, ", ",
+		func(key string) bool { return onPage(key) && key != "pageurl" }) + " |\n| every request | " +
+		each(documentedKey.cell, ", ", func(key string) bool { return typesWith[key] == nil }) + " |\n"
+	blocks := regexp.MustCompile(`(?m)^    Solve(\w+):\n((?: {6}.*\n)+)`)
+	found := 0
+	testkit.Published(t, api, blocks.ReplaceAllStringFunc(string(described), func(block string) string {
+		name := blocks.FindStringSubmatch(block)[1]
+		body, known := schemas[strings.ToLower(name)]
+		if !known {
+			return block
+		}
+		found++
+		return "    Solve" + name + ":\n" + body
+	}))
+	testkit.Equal(t, "schemas of requests", found, len(schemas))
+	from, table, _ := strings.Cut(string(shown), "| `type` | Fields |\n")
+	_, rest, _ := strings.Cut(table, "\n\n")
+	testkit.Published(t, page, from+rows+"\n"+rest)
 }
 
 // kindName returns the name of a kind of value for people.

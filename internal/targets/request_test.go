@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"runtime"
 	"strings"
@@ -100,22 +99,6 @@ func numberedFields(n int) string {
 		fmt.Fprintf(&body, `,"%d":1`, i)
 	}
 	return "{" + body.String()[1:] + "}"
-}
-
-// docs/solve.md names each field of a request in its table.
-func TestDocsNameEveryRequestField(t *testing.T) {
-	page, err := os.ReadFile("../../docs/solve.md")
-	testkit.NoError(t, err)
-	from := strings.Index(string(page), "\n| `type` | Fields |\n")
-	if from < 0 {
-		t.Fatal("docs/solve.md has no table of the fields")
-	}
-	table, _, _ := strings.Cut(string(page)[from:], "\n\n")
-	for _, f := range RequestFields() {
-		if !strings.Contains(table, "`"+f.Key+"`") {
-			t.Errorf("the table of docs/solve.md has no %s", f.Key)
-		}
-	}
 }
 
 // SolveOf and ReadSolve accept the same identities and report the same faults.

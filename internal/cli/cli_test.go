@@ -2,15 +2,14 @@ package cli_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -21,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
-	"poold/internal/captcha"
 	"poold/internal/cli"
 	"poold/internal/targets"
 	"poold/internal/testkit"
@@ -205,50 +203,29 @@ func TestPlainRequestToATLSPort(t *testing.T) {
 // Every field of POST /solve can be set on the command line, and its value arrives unchanged. Keys,
 // pictures and proxies come from files and the environment.
 func TestSolve(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{"picture": "picture", "proxy": "user:canary@192.0.2.1:3128\n"} {
-		testkit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	const page = " --pageurl https://example.com/login"
-	sum := sha256.Sum256([]byte("picture"))
-	id := func(of captcha.Identity) targets.SolveRequest {
-		if of.Type != captcha.Image {
-			of.Pageurl = "https://example.com/login"
+	dir, args, want := t.TempDir(), []string{"solve"}, map[string]any{}
+	for _, f := range targets.RequestFields() {
+		flag, value := "--"+strings.ReplaceAll(f.Key, "_", "-"), "the "+f.Key
+		switch want[f.Key] = value; f.Type.Kind() {
+		case reflect.Bool:
+			args, want[f.Key] = append(args, flag), true
+			continue
+		case reflect.Int, reflect.Float64:
+			value, want[f.Key] = "7", 7.0
 		}
-		return targets.SolveRequest{Identity: of, Timeout: 2 * time.Minute, Dedup: targets.DedupRequest}
-	}
-	image := id(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{
-		SHA256: hex.EncodeToString(sum[:]), Charset: captcha.Digits, CaseSensitive: true, MinLength: 2, MaxLength: 9,
-		Phrase: true, Math: true, Language: "en", Instructions: "left",
-	}})
-	image.Image = []byte("picture")
-	shared := id(captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Data: "0"})
-	shared.Dedup, shared.DedupProxy, shared.Timeout = targets.DedupIdentity, true, 90*time.Second
-	v2 := id(captcha.Identity{
-		Type: captcha.RecaptchaV2, Sitekey: "k", Invisible: true, Enterprise: true, DataS: "d", UserAgent: "u",
-		Proxy: "user:canary@192.0.2.1:3128", ProxyType: "socks5",
-	})
-	for args, want := range map[string]targets.SolveRequest{
-		"--type recaptcha_v2 --sitekey k --invisible --enterprise --data-s d --user-agent u --proxy-type socks5 " +
-			"--proxy-file " + dir + "/proxy" + page: v2,
-		"--type recaptcha_v3 --sitekey k --action a --min-score 0.7" +
-			page: id(captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Action: "a", MinScore: 0.7}),
-		"--type turnstile --sitekey k --data 0 --dedup identity --dedup-proxy --timeout 1m30s" + page: shared,
-		"--type hcaptcha --sitekey k --rqdata r" +
-			page: id(captcha.Identity{Type: captcha.HCaptcha, Sitekey: "k", RQData: "r"}),
-		"--type geetest --gt g --challenge c --api-server api-na.geetest.com" +
-			page: id(captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", APIServer: "api-na.geetest.com"}),
-		"--type geetest_v4 --captcha-id i" + page: id(captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i"}),
-		"--type image --charset digits --case-sensitive --min-length 2 --max-length 9 --phrase --math --language en " +
-			"--instructions left --image " + dir + "/picture": image,
-	} {
-		d := &daemon{answers: map[string]string{"POST /solve": "03AF"}}
-		code, stdout, stderr := d.run(t, append([]string{"solve"}, split(args)...)...)
-		body, _ := strings.CutPrefix(strings.Join(d.asked, ""), "POST /solve ")
-		got, err := targets.ReadSolve([]byte(body))
-		if code != 0 || stdout != "03AF\n" || stderr != "" || err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: exit %d, %s%s%v\nasked for %+v\nwant %+v", args, code, stdout, stderr, err, got, want)
+		if f.Key == "image" || f.Key == "proxy" {
+			testkit.NoError(t, os.WriteFile(dir+flag, []byte(value), 0o600))
+			flag, value = map[string]string{"image": flag, "proxy": "--proxy-file"}[f.Key], dir+flag
 		}
+		args = append(args, flag, value)
+	}
+	want["image"] = base64.StdEncoding.EncodeToString([]byte("the image"))
+	solving := &daemon{answers: map[string]string{"POST /solve": "03AF"}}
+	code, stdout, stderr := solving.run(t, args...)
+	var got map[string]any
+	testkit.NoError(t, json.Unmarshal([]byte(strings.TrimPrefix(strings.Join(solving.asked, ""), "POST /solve ")), &got))
+	if code != 0 || stdout != "03AF\n" || stderr != "" || !reflect.DeepEqual(got, want) {
+		t.Errorf("exit %d, %s%s\nasked for %+v\nwant %+v", code, stdout, stderr, got, want)
 	}
 	d := &daemon{answers: map[string]string{"POST /solve": "03AF"}}
 	env := map[string]string{"POOLD_PROXY": "env:canary@192.0.2.2:2"}

@@ -113,21 +113,13 @@ func request(id captcha.Identity) Request {
 	return r
 }
 
-// everyKind returns an identity of each type. It sets no optional fields; TestRequests
-// tests these.
+// everyKind returns an identity of each type, which has all fields.
 func everyKind() (ids []captcha.Identity) {
 	sum := sha256.Sum256(thePicture())
-	for _, kind := range captcha.SolvableTypes() {
-		id := captcha.Identity{Type: kind, Pageurl: "https://example.com/?a=b&c=d"}
-		switch kind {
-		case captcha.GeeTest:
-			id.GT, id.Challenge = hex32, "d93591bdf7860e1e4ee2fca799911215"
-		case captcha.GeeTestV4:
-			id.CaptchaID = hex32
-		case captcha.Image:
-			id.Pageurl, id.Picture.SHA256 = "", hex.EncodeToString(sum[:])
-		default:
-			id.Sitekey, id.Proxy, id.ProxyType = "a-sitekey", "user:p@ss@192.0.2.1:8080", "socks5"
+	for _, kind := range captcha.Kinds {
+		id := identities(kind)[0]
+		if kind.Type == captcha.Image {
+			id.Picture.SHA256 = hex.EncodeToString(sum[:])
 		}
 		ids = append(ids, id)
 	}

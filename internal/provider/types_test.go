@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,65 +20,62 @@ import (
 	"poold/internal/testkit"
 )
 
+// identities returns identities of a type: the first has a value in each field of the type, the next ones all but
+// enterprise and all but a proxy, and the last one what a solve needs.
+func identities(kind captcha.Kind) []captcha.Identity {
+	values := map[string]string{
+		"pageurl": "https://example.com/login?a=b&c=d", "proxy": "u:p@s:s@[2001:db8::1]:8080", "proxy_type": "socks5",
+		"gt": hex32, "captcha_id": hex32, "charset": "digits_or_letters", "max_length": "8", "language": "ru",
+		"instructions": "rötlich",
+	}
+	full, least := captcha.Identity{Type: kind.Type}, captcha.Identity{Type: kind.Type}
+	for _, f := range targets.RequestFields() {
+		if !kind.Has(f.Key) {
+			continue
+		}
+		byKind := map[reflect.Kind]string{reflect.Bool: "true", reflect.Int: "7", reflect.Float64: "0.3"}[f.Type.Kind()]
+		value := cmp.Or(values[f.Key], byKind, f.Key+"&+=")
+		_, _ = fmt.Sscan(value, full.Ptr(f.Key))
+		if slices.Contains(kind.Must(), f.Key) {
+			_, _ = fmt.Sscan(value, least.Ptr(f.Key))
+		}
+	}
+	plain, direct := full, full
+	plain.Enterprise, direct.Proxy, direct.ProxyType = false, "", ""
+	return slices.Compact([]captcha.Identity{full, plain, direct, least})
+}
+
 // The calls of each protocol are those of testdata/requests.txt: submits of each type, with the differences between
 // services, then the other calls (threads and balance if the service has them, a poll, reports) and the pace of polls.
+// A new type or field needs no line here.
 func TestRequests(t *testing.T) {
-	const page, site = "https://example.com/login", "a-sitekey"
-	picture := captcha.Picture{
-		SHA256: strings.Repeat("0f", 32), Charset: captcha.DigitsOrLetters, CaseSensitive: true, MinLength: 4, MaxLength: 6,
-		Phrase: true, Math: true, Language: "en", Instructions: "die rötlichen",
-	}
 	image := base64.StdEncoding.EncodeToString(thePicture())
 	short := strings.NewReplacer(url.QueryEscape(image), "PICTURE", image, "PICTURE", url.QueryEscape(pingback),
 		"PINGBACK", pingback, "PINGBACK", url.QueryEscape(canary), "KEY", strings.ReplaceAll(jsonKey, "&", `\u0026`), "KEY")
 	var text strings.Builder
-	for _, row := range []struct {
-		profile string
-		id      captcha.Identity
-	}{
-		{other, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page}},
-		{captchaAI, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Invisible: true}},
-		{other, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Enterprise: true,
-			Proxy: "192.0.2.1:1080", ProxyType: "socks5"}},
-		{captchaAI, captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: site, Pageurl: page, Enterprise: true,
-			Action: "homepage", MinScore: 0.3}},
-		{captchaAI, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a",
-			Data: "c&d", Proxy: "u:p@s:s@[2001:db8::1]:8080", ProxyType: "http"}},
-		{twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, DataS: "s+/="}},
-		{twoCaptcha, captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: site, Pageurl: page, Enterprise: true,
-			DataS: "s"}},
-		{twoCaptcha, captcha.Identity{Type: captcha.HCaptcha, Sitekey: site, Pageurl: page, RQData: "r", UserAgent: "U"}},
-		{capSolver, captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: site, Pageurl: page, Enterprise: true}},
-		{capSolver, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a", Data: "d"}},
-		{capMonster, captcha.Identity{Type: captcha.Turnstile, Sitekey: site, Pageurl: page, Action: "a", Data: "d"}},
-		{captchaAI, captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", Pageurl: page}},
-		{twoCaptcha, captcha.Identity{Type: captcha.GeeTest, GT: "g", Challenge: "c", APIServer: "a",
-			Pageurl: page, Proxy: "192.0.2.1:80", ProxyType: "http"}},
-		{twoCaptcha, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page}},
-		{other, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page}},
-		{captchaAI, captcha.Identity{Type: captcha.GeeTestV4, CaptchaID: "i", Pageurl: page}},
-		{captchaAI, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: picture.SHA256,
-			Charset: captcha.Digits}}},
-		{twoCaptcha, captcha.Identity{Type: captcha.Image, Picture: picture}},
-		{captchaAI, captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{MinLength: 4, MaxLength: 6}}},
-	} {
-		r := Request{Identity: row.id, Pingback: pingback}
-		if row.id.Type == captcha.Image {
-			r.Image = thePicture()
-		}
-		fmt.Fprintf(&text, "# %s, %s\n", row.profile, row.id.Type)
-		for _, d := range dialects() {
-			var got []received
-			c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: row.profile}, recorder(t, &got, d.sold))
-			task, err := c.Submit(t.Context(), r)
-			if fault := (*Error)(nil); errors.As(err, &fault) && fault.Code == NotAsked {
-				fmt.Fprintf(&text, "%s: %v\n", d.api, err)
-				continue
+	for _, kind := range captcha.Kinds {
+		for _, id := range identities(kind) {
+			for _, d := range dialects() {
+				services := map[string][]string{} // by what they are sent
+				for _, service := range append([]string{other}, targets.Services()...) {
+					var got []received
+					c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: service}, recorder(t, &got, d.sold))
+					r := request(id)
+					r.Pingback = pingback
+					task, err := c.Submit(t.Context(), r)
+					sent := fmt.Sprintf("%s: %v\n", d.api, err)
+					if fault := (*Error)(nil); !errors.As(err, &fault) || fault.Code != NotAsked {
+						if err != nil || task != "5" || len(got) != 1 {
+							t.Fatalf("%+v: %q, %v after %d requests", id, task, err, len(got))
+						}
+						sent = fmt.Sprintf("%s %s, %s\n\t%s\n", got[0].method, got[0].uri, got[0].kind, short.Replace(got[0].body))
+					}
+					services[sent] = append(services[sent], service)
+				}
+				for _, sent := range slices.Sorted(maps.Keys(services)) {
+					fmt.Fprintf(&text, "# %s to %s\n%s", kind.Type, strings.Join(services[sent], ", "), sent)
+				}
 			}
-			if err != nil || task != "5" || len(got) != 1 {
-				t.Fatalf("%+v: %q, %v after %d requests", row.id, task, err, len(got))
-			}
-			fmt.Fprintf(&text, "%s %s, %s\n\t%s\n", got[0].method, got[0].uri, got[0].kind, short.Replace(got[0].body))
 		}
 	}
 	for _, d := range dialects() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,9 +26,11 @@ func environment(data []byte) References {
 
 // caseFile is one file of a txtar in testdata.
 type caseFile struct {
-	name string
-	data []byte
+	name, written string
+	data          []byte // what is written, with the byte 27 in place of <0x1B>
 }
+
+var escapedByte = regexp.MustCompile(`<0x([0-9A-F]{2})>`)
 
 // caseFiles reads the files of a txtar: "-- NAME --", the file, "-- want --" and what Parse says.
 func caseFiles(t testing.TB, path string) (all []caseFile) {
@@ -36,7 +39,12 @@ func caseFiles(t testing.TB, path string) (all []caseFile) {
 	testkit.NoError(t, err)
 	marks := regexp.MustCompile(`(?m)^-- (.+) --\n`).FindAllSubmatchIndex(text, -1)
 	for i := 0; i+1 < len(marks); i += 2 {
-		all = append(all, caseFile{string(text[marks[i][2]:marks[i][3]]), text[marks[i][1]:marks[i+1][0]]})
+		written := text[marks[i][1]:marks[i+1][0]]
+		data := escapedByte.ReplaceAllFunc(written, func(code []byte) []byte {
+			n, _ := strconv.ParseUint(string(code[3:5]), 16, 8)
+			return []byte{byte(n)}
+		})
+		all = append(all, caseFile{string(text[marks[i][2]:marks[i][3]]), string(written), data})
 	}
 	if len(all) < 40 {
 		t.Fatalf("only %d files in %s", len(all), path)
@@ -50,7 +58,7 @@ func checkFiles(t *testing.T, path string, say func(file caseFile) string) {
 	var written strings.Builder
 	for _, file := range caseFiles(t, path) {
 		got := say(file)
-		fmt.Fprintf(&written, "-- %s --\n%s-- want --\n%s", file.name, file.data, got)
+		fmt.Fprintf(&written, "-- %s --\n%s-- want --\n%s", file.name, file.written, got)
 		if strings.Contains(got, canary) {
 			t.Errorf("%s: a message shows a secret:\n%s", file.name, got)
 		}

@@ -33,7 +33,7 @@ func identities(kind captcha.Kind) []captcha.Identity {
 		if !kind.Has(f.Key) {
 			continue
 		}
-		byKind := map[reflect.Kind]string{reflect.Bool: "true", reflect.Int: "7", reflect.Float64: "0.3"}[f.Type.Kind()]
+		byKind := map[reflect.Kind]string{reflect.Bool: "true", reflect.Int: "7", reflect.Float64: "0.35"}[f.Type.Kind()]
 		value := cmp.Or(values[f.Key], byKind, f.Key+"&+=")
 		_, _ = fmt.Sscan(value, full.Ptr(f.Key))
 		if slices.Contains(kind.Must(), f.Key) {

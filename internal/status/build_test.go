@@ -11,6 +11,8 @@ import (
 
 	"poold/internal/history"
 	"poold/internal/pool"
+	"poold/internal/provider"
+	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/refill"
 	"poold/internal/targets"
@@ -192,4 +194,17 @@ func TestDetail(t *testing.T) {
 	if d := c.Detail(t.Context(), "login"); d.LastDay != nil || c.Detail(t.Context(), "other") != nil {
 		t.Errorf("%+v without redis", d)
 	}
+}
+
+// A provider that is down and that no order needs is not tried, so the time of its next try has passed.
+func TestTheNextTryOfAProvider(t *testing.T) {
+	s, _ := sources(newSet(newTarget("login")))
+	next := time.Now().Add(time.Minute)
+	s.Buyer = &fixedBuyer{providers: []purchase.Status{
+		{Name: "needed", State: provider.State{Kind: provider.StateDown, Until: next}},
+		{Name: "idle", State: provider.State{Kind: provider.StateDown, Until: next.Add(-time.Hour)}},
+	}}
+	list := NewCollector(s).Build(t.Context()).Providers
+	testkit.Equal(t, "next try of the provider that is needed", list[0].RetryAt, stamp(next))
+	testkit.Equal(t, "next try of the idle one", list[1].RetryAt, "")
 }

@@ -2,6 +2,7 @@ package targets
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -92,4 +93,10 @@ func TestCertificateIsRead(t *testing.T) {
 			t.Errorf("%q: %v\nwant %s", content, err, want)
 		}
 	}
+}
+
+func TestIssuersAreRead(t *testing.T) {
+	const section = "redis: {url: 'rediss://h', tls: {ca: /ca.pem}}\n"
+	_, err := Parse("pools.yaml", []byte(section+minimal()), filesOf(map[string]string{"/ca.pem": "CANARY"}))
+	testkit.Equal(t, "error", fmt.Sprint(err), "pools.yaml:1: redis.tls.ca: the file has no certificate as PEM")
 }

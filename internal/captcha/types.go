@@ -205,7 +205,7 @@ func Keys() (keys []string) {
 	return keys
 }
 
-// Ptr returns the pointer to the field that has a key in pools.yaml.
+// Ptr returns a pointer to the field with the given key of pools.yaml.
 func (i *Identity) Ptr(key string) any {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Identity]()) {
 		if field.Tag.Get("yaml") == key {

@@ -101,7 +101,7 @@ func statusText(d *status.Document) string {
 		say(line)
 	}
 	providers := objects(d.Providers)
-	text.WriteString("\n" + table(providers, "PROVIDER=name", "state", "ORDERS=in_flight", "LIMIT=concurrency", "balance",
+	text.WriteString("\n" + table(providers, "PROVIDER=name", "state", "ORDERS=in_flight", "concurrency", "balance",
 		"callbacks"))
 	var types []any // compares the providers
 	for i, p := range d.Providers {
@@ -139,8 +139,8 @@ func stateText(d *status.Document) string {
 	say("redis", d.Redis.Mode+", "+not[d.Redis.OK]+"ok", d.Redis.Reason)
 	if h := d.History; h != nil {
 		why := map[bool]string{true: h.Reason, false: "its rows come by Redis"}[d.Redis.OK]
-		lost := h.Dropped + h.Unrecorded
-		say("history", fmt.Sprintf("%sok; rows waiting %d, lost %d", not[h.OK && d.Redis.OK], h.Waiting, lost), why)
+		dropped := h.Dropped + h.Unrecorded
+		say("history", fmt.Sprintf("%sok; rows waiting %d, dropped %d", not[h.OK && d.Redis.OK], h.Waiting, dropped), why)
 	}
 	for _, use := range (&status.Budget{Day: d.Budget}).Uses("") {
 		say("budget", use.Text(d.Currency), "")

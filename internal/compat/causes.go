@@ -63,7 +63,7 @@ func CauseOf(err error) *Cause {
 	switch {
 	case errors.As(err, &own):
 		return own
-	case errors.As(err, &empty), errors.As(err, &rate), errors.As(err, &failed) && failed.Obstacle != "":
+	case errors.As(err, &empty), errors.As(err, &rate), errors.As(err, &failed) && failed.NotPlaced != "":
 		return NoSlot
 	case errors.As(err, &failed) && failed.BadParameters:
 		return Refused

@@ -260,7 +260,7 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	testkit.Equal(t, "a proxy for it", guest(keyStaging, "&proxy=h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS")
 	testkit.Equal(t, "a field of another type", guest(keyAll, "&invisible=1"), "ERROR_BAD_PARAMETERS")
 	testkit.Equal(t, "a solve that fails at once", guest(keyAll, ""), "ERROR_CAPTCHA_UNSOLVABLE")
-	d.orders.answer = &pool.FailedError{Obstacle: pool.ReasonBudget}
+	d.orders.answer = &pool.FailedError{NotPlaced: pool.ReasonBudget}
 	testkit.Equal(t, "without a budget",
 		guest(keyAll, "&proxy=u:canary-query@h:1&proxytype=SOCKS5"), "ERROR_NO_SLOT_AVAILABLE")
 	asked := d.orders.last()

@@ -102,10 +102,10 @@ func (s *Server) explain(c *Context, err error) *Problem {
 			whose = "the target " + c.Target.Name
 		}
 		return NewProblem(CodeRateLimited, "the rate of "+whose+" is used up").RetryAfter(rate.RetryAfter)
-	case errors.As(err, &failed) && failed.Obstacle == pool.ReasonBudget:
+	case errors.As(err, &failed) && failed.NotPlaced == pool.ReasonBudget:
 		s.noteBudget(failed)
 		return NewProblem(CodeBudget, failed.Reason).RetryAfter(time.Until(failed.Until))
-	case errors.As(err, &failed) && failed.Obstacle != "":
+	case errors.As(err, &failed) && failed.NotPlaced != "":
 		return NewProblem(CodeProviderDown, failed.Reason).RetryAfter(max(time.Until(failed.Until), Jitter(ShortRetry)))
 	case errors.As(err, &failed) && failed.BadParameters:
 		return NewProblem(CodeSolveRefused, failed.Reason)

@@ -58,7 +58,7 @@ func NewMetrics(version, commit, replica string, connections func() listener.Cou
 		reportAge: histogram("token_report_age_seconds",
 			"Age of a token when its caller reported the result to this replica.",
 			[]float64{1, 2, 5, 10, 20, 30, 45, 60, 80, 100, 150, 200, 300, 600}, "outcome"),
-		solves: counter("solves_total", "Orders that ended at this replica, by outcome.", "provider", "outcome"),
+		solves: counter("orders_ended_total", "Orders that ended at this replica, by outcome.", "provider", "outcome"),
 		solveDuration: histogram("solve_duration_seconds",
 			"Time from the submit of an order to its token, for solved orders.",
 			[]float64{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300}, "provider"),

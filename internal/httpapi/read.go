@@ -191,8 +191,8 @@ func hold(c *Context, places *solve.Places) (release func(), err error) {
 }
 
 // readPicture reads a body of at most the given number of bytes. The caller must call release when it no longer needs
-// the picture, even after an error. Without a free place for a large body, it discards the body and fails with
-// CodeOverloaded. It still reads the whole body, because many clients read no response before they have sent it.
+// the picture, even after an error. Without a free place for a large body, readPicture reads the body, discards it and
+// fails with CodeOverloaded. It reads it because many clients read no response before they have sent their request.
 func readPicture(c *Context, places *solve.Places, most int64) (body []byte, release func(), err error) {
 	release = func() {}
 	r := c.Request()

@@ -81,7 +81,7 @@ func UsedUp(whose, spent string) string {
 func (p *Pool) keyBudget(c *Call, spent string, opens time.Duration) error {
 	spent = p.priced(spent)
 	until := time.Now().Add(opens)
-	return &FailedError{Obstacle: ReasonBudget, Until: until, Scope: c.Budget.Scope, Spent: spent,
+	return &FailedError{NotPlaced: ReasonBudget, Until: until, Scope: c.Budget.Scope, Spent: spent,
 		Reason: UsedUp("the budget of this key", spent) + "; " + RoomAgain(until)}
 }
 

@@ -103,22 +103,22 @@ return {1}
 
 // Counts is the state of an identity at one moment. Durations that do not apply are negative.
 type Counts struct {
-	Due        time.Duration // time until the next decision
-	Fresh      int           // tokens that outlive the margin
-	Outliving  int           // tokens that outlive the margin and the lead time
-	Orders     int           // orders in flight; for a decision without those of stuck providers
-	Waiting    int           // tickets
-	NextExpiry time.Duration // until the first fresh token enters its margin
-	NextAgeing time.Duration // until Outliving falls
-	NextEnd    time.Duration // until the first deadline of an order
-	Counters   Counters
-	Leads      []time.Duration // the last 48 lead times, newest first
-	Verdicts   []bool          // the last 20 reports, newest first; true = accepted
-	Failures   []Failure       // the last 5 failed orders, newest first
-	Brake      Brake           // what keeps the identity from buying
-	Status     string          // what the last decision noted; see Decided
-	Learned    int64           // the version of the learned state; 0 = none
-	At         time.Time       // on Redis' clock
+	Due            time.Duration // time until the next decision
+	Fresh          int           // tokens that outlive the margin
+	Outliving      int           // tokens that outlive the margin and the lead time
+	Orders         int           // orders in flight; for a decision without those of stuck providers
+	Waiting        int           // tickets
+	NextExpiry     time.Duration // until the first fresh token enters its margin
+	NextAgeing     time.Duration // until Outliving falls
+	NextEnd        time.Duration // until the first deadline of an order
+	Counters       Counters
+	Leads          []time.Duration // the last 48 lead times, newest first
+	Verdicts       []bool          // the last 20 reports, newest first; true = accepted
+	Failures       []Failure       // the last 5 failed orders, newest first
+	Brake          Brake           // what keeps the identity from buying
+	Status         string          // what the last decision noted; see Decided
+	LearnedVersion int64           // of the learned state; 0 = none
+	At             time.Time       // on Redis' clock
 
 	// Only the method Look fills these fields.
 	Bought, Unknown int // orders in flight that count as bought; those whose submit got no answer
@@ -186,7 +186,7 @@ func readCounts(v []any) Counts {
 		At: time.UnixMilli(number(v[10])).UTC(),
 	}
 	stats := fieldsOf(v[8])
-	c.Status, c.Learned = stats["status"], stats.int("learned")
+	c.Status, c.LearnedVersion = stats["status"], stats.int("learned_version")
 	c.Counters = stats.counters()
 	for _, lead := range stats.list("leads") {
 		c.Leads = append(c.Leads, time.Duration(lead)*time.Millisecond)
@@ -225,8 +225,8 @@ func (p *Pool) Due(ctx context.Context, most int) ([]captcha.ID, error) {
 	return ids, err
 }
 
-// Decided stores the result of a decision: the time until the next decision (negative: as Decide set it), and a status
-// for all replicas ("" = unchanged).
+// Decided stores the result of a decision: the time until the next decision (negative: the time that Decide set stays),
+// and a status for all replicas ("" = unchanged).
 func (p *Pool) Decided(ctx context.Context, id captcha.ID, next time.Duration, status string) error {
 	if next < 0 {
 		next = -time.Millisecond
@@ -258,7 +258,7 @@ func (p *Pool) SaveLearned(ctx context.Context, id captcha.ID, state []byte) (ve
 	var saved *redis.IntCmd
 	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		pipe.Set(ctx, p.key("learned", id), state, learnedLife)
-		saved = pipe.HIncrBy(ctx, p.stats(id), "learned", 1)
+		saved = pipe.HIncrBy(ctx, p.stats(id), "learned_version", 1)
 	})
 	return saved.Val(), err
 }

@@ -25,14 +25,16 @@
 //	replicas             zset    replica -> ms of its last beat
 //	permits:ACCOUNT      zset    order -> deadline; the orders in flight at an account
 //	inflight:ID          zset    order -> deadline; the orders in flight of an identity
-//	queue:OBSTACLE       zset    identity -> its turn; the identities that a permit, a brake or a
-//	                             shared budget refused. Callers come first, then the oldest
+//	queue:OBSTACLE       zset    identity -> its turn; the identities that an account (its permits or its brake) or a
+//	                             shared budget refused. OBSTACLE is the ACCOUNT or budget:SCOPE. Callers come first, then
+//	                             the oldest
 //	obstacles            zset    obstacle -> ms at which its first identity may try again
 //	turn:ID              string  the place in the queue that an identity had; 10 s
 //	solves:SCOPE         zset    order -> ms; only of scopes that have a limit
 //	money:SCOPE:MONTH    hash    day of the UTC month -> millionths of the currency; of scopes that limit money, and of
 //	                             the scope spent, which has all; 40 days
-//	brake:ID, brake:KEY  hash    what keeps an identity, or an account with this key, from buying; see Brake
+//	brake:ID, brake:KEY  hash    what keeps an identity, or an account with this key, from buying: the fields of Brake,
+//	                             and count, the failures by weight, which the script end compares with its limits
 //	stats:ID             hash    counters, and the last lead times, reports and failures. All identities
 //	                             without a target have the counters of the ID guests
 //	minutes:ID:HOUR      hash    counters of an hour by minute

@@ -90,7 +90,7 @@ for i = 13, #KEYS do
   if text then full(ARGV[at], moment, text) end
 end
 if scope then
-  if scope ~= id then queue(scope, opens) end
+  if scope ~= id then queue('budget:' .. scope, opens) end
   return {'budget', opens - now, scope, spent}
 end
 local busy = redis.call('ZCARD', KEYS[4])
@@ -167,7 +167,7 @@ return {'ok'}
 // were bought. An order with bad_parameters was bought if a poll found this. Orders that ended as refused, busy, fault
 // or stopped were not bought. The script turns late into stopped or lost. It replies discarded if a token came inside
 // its margin, and repeated if the service sold the text before; both were bought. In budgets only these orders still
-// count after their end: solved, repeated, lost, and failed ones that cost something.
+// count after their end: solved, discarded, repeated, lost, and failed ones that cost something.
 var end = newScript("end", `
 -- KEYS 1 order:ORDER 2 deadlines 3 permits:ACCOUNT 4 inflight:ID 5 tokens:ID 6 tickets:ID 7 brake:KEY
 --      8 brake:ID 9 queue:ACCOUNT 10 stats:ID 11 outbox:ends 12 value:ID:HASH 13 token:ORDER 14 sale:ORDER,

@@ -117,7 +117,7 @@ var tables = map[string][]row{
 			given: "SET reply:c failed|||{\"bad_parameters\":true,\"reason\":\"bad|parameters\"}\nZADD tickets:A 1 1000|r1|c\n",
 			call:  once(aCall(waiting))},
 		{name: "a waiting call learns that no order can be placed for it",
-			given: "SET reply:c failed|||{\"obstacle\":\"budget\",\"until\":\"2026-01-02T03:04:10Z\"," +
+			given: "SET reply:c failed|||{\"not_placed\":\"budget\",\"until\":\"2026-01-02T03:04:10Z\"," +
 				"\"reason\":\"the|budget\"}\n", call: once(aCall(waiting))},
 		{name: "the answer of an Idempotency-Key is kept until the token dies", given: oneToken,
 			call: once(aCall(func(c *Call) { c.Fingerprint = "fp"; c.Row = `{"caller":"qa"}` }))},
@@ -236,7 +236,7 @@ var tables = map[string][]row{
 		{name: "callers that nothing serves are refused, the latest first",
 			given: "ZADD tickets:guest-A 1 1000|r1|x 2 1000||y 3 1000|r2|z 4 1000|r2|late\nRPUSH tokens:guest-A now+60000|o1\n" +
 				"ZADD inflight:guest-A now+9 o\n",
-			call: refused(&FailedError{Obstacle: ReasonBudget, Until: time.UnixMilli(5), Reason: "no|budget"})},
+			call: refused(&FailedError{NotPlaced: ReasonBudget, Until: time.UnixMilli(5), Reason: "no|budget"})},
 		{name: "no caller is refused while tokens and orders serve all",
 			given: "ZADD tickets:guest-A 1 1000|r1|x\nRPUSH tokens:guest-A now+60000|o1\nZADD inflight:guest-A now+9 o\n",
 			call:  refused(&FailedError{})},
@@ -368,7 +368,7 @@ var tables = map[string][]row{
 	"learned": {
 		{name: "a first learned state is version 1", call: learns},
 		{name: "a next learned state replaces the old one",
-			given: "HSET stats:A learned 7\nSET learned:A old\n", call: learns},
+			given: "HSET stats:A learned_version 7\nSET learned:A old\n", call: learns},
 	},
 	"retry": {
 		{name: "a retry lets a failing identity try at once", given: "ZADD due now+9000 A\n" +
@@ -519,7 +519,8 @@ var tables = map[string][]row{
 			"RPUSH tokens:A now+120000|o5 now+130000|o6\n", call: ended(nil)},
 		{name: "a token that comes too late for its margin is discarded", given: anOrder,
 			call: ended(func(e *End) { e.Lifetime = 11 * time.Second })},
-		{name: "a token whose text was sold before is discarded", given: anOrder + "SET value:A:" + digest("T") + " other\n",
+		{name: "an order whose text was sold before ends as repeated",
+			given: anOrder + "SET value:A:" + digest("T") + " other\n",
 			call: ended(nil)},
 		{name: "a token wakes the oldest caller of a live replica",
 			given: anOrder + "ZADD tickets:A 1 1000|dead|x 2 1000|r2|y 3 1000|r1|z\n", call: ended(nil)},

@@ -40,17 +40,17 @@ local id, call, replica, need, margin, park, first_take, most_tickets, row, rate
 if now > tonumber(gives_up) then return {'given_up'} end
 need, rate, per = tonumber(need), tonumber(rate), tonumber(per)
 local ticket = need .. '|' .. replica .. '|' .. call
-local done, kind, known, by = redis.call('GET', KEYS[3])
+local done, kind, known, third = redis.call('GET', KEYS[3]) -- the third part is a nonce, or a replica
 if first_take == '1' and string.find(done or '', '^failed|') then -- an earlier request with the key failed
   redis.call('DEL', KEYS[3])
   done = nil
 end
 if done then
-  kind, known, by = string.match(done, '^(%a+)|([^|]*)|([^|]*)')
+  kind, known, third = string.match(done, '^(%a+)|([^|]*)|([^|]*)')
   if known ~= fingerprint and kind ~= 'ended' and kind ~= 'failed' then return {'conflict'} end
   if kind ~= 'waiting' then
     redis.call('ZREM', KEYS[2], ticket)
-    if kind == 'token' and by ~= nonce then count(id, 'replays', 1) end
+    if kind == 'token' and third ~= nonce then count(id, 'replays', 1) end
     return {done, now}
   end
 end
@@ -84,7 +84,7 @@ if not element then
   soon(id)
   if redis.call('ZSCORE', KEYS[2], ticket) then return {'parked', 0} end
   if kind == 'waiting' then -- the same request waits at another replica: one ticket is demand for one token
-    local other = need .. '|' .. by .. '|' .. call
+    local other = need .. '|' .. third .. '|' .. call
     if live(other) and redis.call('ZSCORE', KEYS[2], other) then return {'parked', 0} end
     redis.call('ZREM', KEYS[2], other)
   end
@@ -196,16 +196,16 @@ func (e *RateError) Error() string { return "pool: rate limited" }
 // used up, or the token of its client task has expired.
 type FailedError struct {
 	BadParameters bool `json:"bad_parameters,omitempty"` // the provider rejects them
-	// Obstacle is ReasonBudget or ReasonBrake: no order can be placed; "" = an order failed.
-	Obstacle string    `json:"obstacle,omitempty"`
-	Until    time.Time `json:"until,omitzero"` // of an obstacle, on the clock of the replica that refused; zero = unknown
-	Reason   string    `json:"reason"`
-	Scope    string    `json:"-"` // the scope of the caller's budget that is used up; "" = another obstacle
-	Spent    string    `json:"-"` // the use of the caller's budget: 2 of 1.5 on this UTC day
+	// NotPlaced is ReasonBudget or ReasonBrake: no order can be placed; "" = an order failed.
+	NotPlaced string    `json:"not_placed,omitempty"`
+	Until     time.Time `json:"until,omitzero"` // when one can, on the clock of the replica that refused; zero = unknown
+	Reason    string    `json:"reason"`
+	Scope     string    `json:"-"` // the scope of the caller's budget that is used up; "" = another reason
+	Spent     string    `json:"-"` // the use of the caller's budget: 2 of 1.5 on this UTC day
 }
 
 func (e *FailedError) Error() string {
-	if e.Obstacle != "" {
+	if e.NotPlaced != "" {
 		return "pool: no order: " + e.Reason
 	}
 	return "pool: the order failed: " + e.Reason

@@ -425,7 +425,7 @@ func (b *Buyer) resume(ctx context.Context, name string) {
 			if e.State == pool.Bought {
 				b.run(ctx, o, pool.Bought)
 			} else {
-				b.finish(ctx, o, e.State, news{trigger: adopted, by: "adoption"})
+				b.finish(ctx, o, e.State, news{trigger: adopted})
 			}
 		})
 	})

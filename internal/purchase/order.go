@@ -224,10 +224,10 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ou
 	if expires := n.solution.Expires; !expires.IsZero() {
 		end.Lifetime = min(end.Lifetime, expires.Sub(o.at.Add(n.born)))
 	}
-	if n := len(b.accounts.list()); n > 1 {
+	if providers := len(b.accounts.list()); providers > 1 {
 		end.Type = f.Identity.Type
 		if f.Choice != choice.Ordered && f.Choice != choice.Probe {
-			end.Others = n - 1
+			end.Others = providers - 1
 		}
 	}
 	if f.Guest && e.answers {
@@ -330,7 +330,7 @@ func (b *Buyer) finish(ctx context.Context, o *order, state pool.State, n news) 
 		b.c.Log.Warn("the end of an order is not stored: it is resumed when Redis answers", "target", o.facts.Target,
 			"provider", o.facts.Provider, "order", o.facts.Order, "task", o.facts.Task, "err", err)
 	}
-	if err == nil && n.trigger == busy && n.delay > time.Second { // the brake of the table is for a second
+	if err == nil && n.trigger == busy && n.delay > time.Second { // the script end brakes for one second
 		b.setBrake(ctx, o.journal.Key, string(pool.Busy), n.err.Error(), n.delay, 0)
 	}
 	return outcome
@@ -343,7 +343,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	f, nonce := &o.facts, rand.Text()
 	for begun := false; !begun; {
 		if ctx.Err() != nil {
-			return news{trigger: stopped, by: "stop"}
+			return news{trigger: stopped}
 		}
 		asked := time.Now()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*slowBegin)
@@ -358,7 +358,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 		begun = time.Since(asked) < slowBegin
 	}
 	if ctx.Err() != nil {
-		return news{trigger: stopped, by: "stop"}
+		return news{trigger: stopped}
 	}
 	request := provider.Request{Identity: o.identity, Image: o.image, Pingback: o.pingback}
 	o.image = nil

@@ -135,6 +135,9 @@ func TestEnds(t *testing.T) {
 			r := w.replica("r1", f.listing())
 			s := spec()
 			s.Target, s.Guest, s.Depth = "/solve", !c.target, 0
+			if c.target {
+				s.Target = "login"
+			}
 			answer := make(chan string, 1)
 			go func() {
 				token, err := r.pool.Take(t.Context(), &pool.Call{

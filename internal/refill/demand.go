@@ -38,13 +38,13 @@ type demand struct {
 // recall reads the saved state from Redis if another replica may know more. If Redis has no saved state, this replica
 // keeps its own.
 func (d *decision) recall(ctx context.Context, at time.Time, p policy.Params, c *pool.Counts) error {
-	newer := c.Learned != 0 && c.Learned != d.subject.version && at.Sub(d.subject.decided) > current
+	newer := c.LearnedVersion != 0 && c.LearnedVersion != d.subject.version && at.Sub(d.subject.decided) > current
 	if d.subject.learned != nil && !newer {
 		d.subject.decided = at
 		return nil
 	}
 	learned := policy.NewLearned(p)
-	if c.Learned != 0 {
+	if c.LearnedVersion != 0 {
 		text, err := d.m.pool.Learned(ctx, d.id)
 		if err != nil {
 			return err
@@ -53,7 +53,7 @@ func (d *decision) recall(ctx context.Context, at time.Time, p policy.Params, c 
 			d.m.log.Warn("the learned demand is dropped, and learned again", "target", d.spec.Target, "err", err)
 		}
 	}
-	d.subject.learned, d.subject.decided, d.subject.version = learned, at, c.Learned
+	d.subject.learned, d.subject.decided, d.subject.version = learned, at, c.LearnedVersion
 	return nil
 }
 

@@ -45,10 +45,10 @@ func TestAdaptive(t *testing.T) {
 			t.Errorf("status while there is demand: %+v", s)
 		}
 		time.Sleep(5 * time.Minute)
-		quiet, version := w.sold(login), w.counts(login).Learned
+		quiet, version := w.sold(login), w.counts(login).LearnedVersion
 		time.Sleep(5 * time.Minute)
 		testkit.AtMost(t, "tokens bought while nobody asked", w.sold(login)-quiet, 3)
-		testkit.Equal(t, "saves while nobody asks", w.counts(login).Learned, version)
+		testkit.Equal(t, "saves while nobody asks", w.counts(login).LearnedVersion, version)
 		for _, r := range replicas {
 			r.stop()
 		}

@@ -45,7 +45,7 @@ func (b *AnsweringBuyer) Buy(ctx context.Context, s Spec, tried func(next captch
 
 // tell answers the callers of a guest with the reason why no order can be placed.
 func (b *AnsweringBuyer) tell(ctx context.Context, s Spec, cause error) {
-	answer := &pool.FailedError{Obstacle: pool.ReasonBrake, Reason: cause.Error()} // no provider at all
+	answer := &pool.FailedError{NotPlaced: pool.ReasonBrake, Reason: cause.Error()} // no provider at all
 	var refused *pool.NotPlacedError
 	switch {
 	case errors.Is(cause, pool.ErrDown):
@@ -62,7 +62,7 @@ func (b *AnsweringBuyer) tell(ctx context.Context, s Spec, cause error) {
 		}
 		switch refused.Reason {
 		case pool.ReasonBudget:
-			answer.Obstacle = pool.ReasonBudget
+			answer.NotPlaced = pool.ReasonBudget
 			answer.Reason = refused.Budget() + "; " + pool.RoomAgain(answer.Until)
 		case pool.ReasonBrake:
 			// Only the counts show whether the brake is the identity's own or an account's.

@@ -23,7 +23,7 @@ func (s *Service) count(ctx context.Context, got outcome) {
 		empty, failed := (*pool.EmptyError)(nil), (*pool.FailedError)(nil)
 		switch counted = pool.SavedRefused; {
 		case errors.As(got.err, &empty), errors.Is(got.err, context.Canceled), errors.Is(got.err, context.DeadlineExceeded),
-			errors.As(got.err, &failed) && failed.Obstacle == "" && !failed.BadParameters:
+			errors.As(got.err, &failed) && failed.NotPlaced == "" && !failed.BadParameters:
 			counted = pool.SavedMissed
 		}
 	}

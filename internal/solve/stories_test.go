@@ -52,9 +52,9 @@ func (a answer) String() string {
 	failed := (*pool.FailedError)(nil)
 	what := fmt.Sprintf("%s (%s)", a.Token.Value, a.Token.Source)
 	switch {
-	case errors.As(a.Err, &failed) && failed.Obstacle == pool.ReasonBudget:
+	case errors.As(a.Err, &failed) && failed.NotPlaced == pool.ReasonBudget:
 		what = "budget: " + failed.Reason
-	case errors.As(a.Err, &failed) && failed.Obstacle != "":
+	case errors.As(a.Err, &failed) && failed.NotPlaced != "":
 		what = "outage: " + failed.Reason
 	case errors.As(a.Err, &failed) && failed.BadParameters:
 		what = "refused: " + failed.Reason

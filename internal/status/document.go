@@ -444,8 +444,8 @@ func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 	})
 }
 
-// spent returns what an identity spent, by its counters. Without a price in the file, an amount of 0 is unknown once
-// an order was solved or lost.
+// spent returns what an identity spent, by its counters. Without a price in the file, it is unknown as soon as an
+// order was solved or lost.
 func spent(c *pool.Counters, priced bool) Money {
 	if c.Spent == 0 && !priced && c.Solved+c.Lost > 0 {
 		return history.MoneyUnknown

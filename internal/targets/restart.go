@@ -46,7 +46,7 @@ func (s *Set) KeepRestartOnly(old *Set, file string) (remarks Problems, err erro
 	return remarks, nil
 }
 
-// takePassword replaces an address by another if only their passwords differ.
+// takePassword replaces the address in use by the one of the new file if only their passwords differ.
 func takePassword(inUse *captcha.Secret, inFile captcha.Secret) {
 	without := func(s captcha.Secret) string { return password.ReplaceAllString(s.Reveal(), "$1") }
 	if without(*inUse) == without(inFile) {

@@ -68,8 +68,8 @@ func isPrintable(text string, minimum rune) bool {
 	return strings.IndexFunc(text, func(c rune) bool { return c < minimum || c > '~' }) < 0
 }
 
-// not returns the last part of a message about an invalid value. It quotes the value only if the file contains it
-// literally. It must not be called for values that can be secrets.
+// not returns the end of a message about an invalid value, such as `, not "x"`. It quotes the value only if the file
+// contains it literally. It must not be called for values that can be secrets.
 func (at *place) not() string {
 	if len(at.names) > 0 {
 		return fmt.Sprintf("; the value of ${%s} is something else", at.names[0])

@@ -169,12 +169,11 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	keeps := d.stores.sink != nil
 	d.buyer = purchase.New(purchase.Config{
 		Pool: d.pool, Letters: set.DeadLetters, Sink: keeps, Active: d.stores.active,
-		Observer: metrics, Log: log, ProviderChanged: d.noteProvider, BalanceRead: d.noteBalance,
+		Observer: metrics, Log: log, ProviderChanged: d.noteProvider, BalanceRead: d.noteBalance, UsedUp: d.noteUsedUp,
 	})
-	answering := &solve.AnsweringBuyer{Buyer: d.buyer, Pool: d.pool, Log: log, UsedUp: d.noteUsedUp}
-	d.manager = refill.New(d.pool, answering, log)
+	d.manager = refill.New(d.pool, d.buyer, log)
 	d.buyer.Turn, d.manager.Refused = d.manager.Changed, d.noteRefused
-	d.solver = solve.New(solve.Config{Pool: d.pool, Buyer: answering, Refiller: d.manager,
+	d.solver = solve.New(solve.Config{Pool: d.pool, Buy: d.buyer.Buy, Refiller: d.manager,
 		Claims: &claims.Claims{Store: d.stores.claims}, Log: log})
 	d.status = status.NewCollector(status.Sources{
 		File: d.file, Pool: d.pool, Buyer: d.buyer, Outcomes: d.buyer.Chooser.Rows, Health: d.redis.Health,

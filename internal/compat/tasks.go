@@ -15,6 +15,7 @@ import (
 	"poold/internal/crash"
 	"poold/internal/pool"
 	"poold/internal/provider/wire"
+	"poold/internal/purchase"
 	"poold/internal/solve"
 )
 
@@ -62,7 +63,7 @@ func New(p *pool.Pool, solver *solve.Service, log *slog.Logger) *Tasks {
 
 // register makes this replica place orders for a guest for the next 30 s. It does nothing if the record lacks what the
 // order needs: the bytes of a picture or a proxy.
-func (t *Tasks) register(id captcha.ID, spec *solve.Spec) {
+func (t *Tasks) register(id captcha.ID, spec *purchase.Spec) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if timer := t.guests[id]; timer != nil && timer.Stop() {

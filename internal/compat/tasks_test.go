@@ -17,6 +17,7 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/solve"
 	"poold/internal/solve/solvetest"
@@ -83,7 +84,7 @@ func guestTerms(*solvetest.World) Terms { return termsOf(solvetest.GuestSpec(pag
 
 func pictureTerms(*solvetest.World) Terms { return termsOf(solvetest.PictureSpec("cat")) }
 
-func termsOf(spec *solve.Spec) Terms {
+func termsOf(spec *purchase.Spec) Terms {
 	call := pool.Call{ID: spec.ID, Margin: spec.Margin, MostTickets: solve.MostWaiting}
 	return Terms{Request: solve.Request{Call: &call, Guest: spec}}
 }

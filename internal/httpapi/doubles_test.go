@@ -24,7 +24,6 @@ import (
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
-	"poold/internal/solve"
 	"poold/internal/spool"
 	"poold/internal/targets"
 	"poold/internal/testkit"
@@ -393,21 +392,21 @@ func (f *fakeBuyer) Replay(ctx context.Context) (map[string]int, error) { return
 // fakeOrders buys nothing: the callers of a guest get an answer, or none.
 type fakeOrders struct {
 	pool   *watchedStock
-	answer *pool.FailedError // nil = callers wait
-	begun  func(solve.Spec)  // called first for the order of a picture; nil = no-op
+	answer *pool.FailedError   // nil = callers wait
+	begun  func(purchase.Spec) // called first for the order of a picture; nil = no-op
 
 	mu    sync.Mutex
-	specs []solve.Spec
+	specs []purchase.Spec
 	tells sync.WaitGroup
 }
 
-func (f *fakeOrders) add(s solve.Spec) {
+func (f *fakeOrders) add(s purchase.Spec) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.specs = append(f.specs, s)
 }
 
-func (f *fakeOrders) last() solve.Spec {
+func (f *fakeOrders) last() purchase.Spec {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.specs[len(f.specs)-1]
@@ -420,14 +419,14 @@ func (f *fakeOrders) count() int {
 }
 
 // Guest implements solve.Refiller.
-func (f *fakeOrders) Guest(s solve.Spec) (release func()) {
+func (f *fakeOrders) Guest(s purchase.Spec) (release func()) {
 	f.add(s)
 	f.tells.Go(func() { f.tell(s) })
 	return func() {}
 }
 
 // tell answers the callers of a guest as soon as one waits.
-func (f *fakeOrders) tell(s solve.Spec) {
+func (f *fakeOrders) tell(s purchase.Spec) {
 	for range 1000 {
 		if f.answer == nil {
 			return
@@ -439,11 +438,8 @@ func (f *fakeOrders) tell(s solve.Spec) {
 	}
 }
 
-// Pace implements solve.Buyer.
-func (f *fakeOrders) Pace(captcha.Type) (firstPoll, interval time.Duration) { return 0, 0 }
-
-// Buy implements solve.Buyer.
-func (f *fakeOrders) Buy(_ context.Context, s solve.Spec, placed func(next captcha.ID, err error)) {
+// Buy is the Buy of a solve.Config.
+func (f *fakeOrders) Buy(_ context.Context, s purchase.Spec, placed func(next captcha.ID, err error)) {
 	f.add(s)
 	if f.begun != nil {
 		f.begun(s)

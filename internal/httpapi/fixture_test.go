@@ -141,8 +141,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	d.orders, d.solver.stock = &fakeOrders{pool: d.stock}, d.stock
 	d.ids = tokenid.New(d.stock.db, "{captcha}:secret")
 	d.solver.Service = solve.New(solve.Config{
-		Pool: d.stock.Pool, Buyer: &solve.AnsweringBuyer{Buyer: d.orders, Pool: d.stock.Pool, Log: log}, Refiller: d.orders,
-		Log: log,
+		Pool: d.stock.Pool, Buy: d.orders.Buy, Refiller: d.orders, Log: log,
 	})
 	tasks := compat.New(d.stock.Pool, d.solver.Service, log)
 	t.Cleanup(d.orders.tells.Wait)

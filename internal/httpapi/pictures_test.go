@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/solve"
 	"poold/internal/targets"
 	"poold/internal/testkit"
@@ -44,7 +45,7 @@ func TestPicturesAreLimited(t *testing.T) {
 		<-release
 	}
 	d.solver.begun = func(solve.Request) { hold() }
-	d.orders.begun = func(solve.Spec) { hold() }
+	d.orders.begun = func(purchase.Spec) { hold() }
 	encoded := func(i int) string { return base64.StdEncoding.EncodeToString(picture(i, 60<<10)) }
 	solve := func(key string, i int) answer {
 		return d.solve(t, fmt.Sprintf(`{"type":"image","image":%q}`, encoded(i)), bearer(key))

@@ -48,7 +48,7 @@ type Pool interface {
 
 // Buyer buys tokens from the providers; *purchase.Buyer implements it.
 type Buyer interface {
-	status.Buyer
+	status.Providers
 	// Report passes a report on to the provider in the background. It does not block.
 	Report(provider, task string, t captcha.Type, age time.Duration, accepted bool)
 	// Callback returns purchase.ErrNotKept if the provider should try again.

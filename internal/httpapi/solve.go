@@ -129,7 +129,7 @@ func (s *Server) ofTarget(c *Context, t *targets.Target, image string, buys bool
 func (s *Server) ofGuest(c *Context, asked targets.SolveRequest) solve.Request {
 	set := c.Access.Set
 	lifetime, margin := set.Life(asked.Identity.Type)
-	spec := &solve.Spec{
+	spec := &purchase.Spec{
 		Target: purchase.GuestTarget, Owner: set.Solve.Owner, Identity: asked.Identity, ID: pool.Guest(asked.Identity.ID()),
 		Guest: true, Image: asked.Image, Margin: margin, Horizon: margin, Lifetime: lifetime,
 		Policy: string(set.ProvidersPolicy), Urgent: true,

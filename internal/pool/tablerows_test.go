@@ -521,7 +521,7 @@ var tables = map[string][]row{
 			call: ended(func(e *End) { e.Lifetime = 11 * time.Second })},
 		{name: "an order whose text was sold before ends as repeated",
 			given: anOrder + "SET value:A:" + digest("T") + " other\n",
-			call: ended(nil)},
+			call:  ended(nil)},
 		{name: "a token wakes the oldest caller of a live replica",
 			given: anOrder + "ZADD tickets:A 1 1000|dead|x 2 1000|r2|y 3 1000|r1|z\n", call: ended(nil)},
 		{name: "a caller learns that its order failed", given: anOrder +

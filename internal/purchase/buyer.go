@@ -101,9 +101,10 @@ type Config struct {
 	// BalanceRead is called with each balance that the Buyer has read from a service. It must not block; nil = no
 	// observer.
 	BalanceRead func(provider string, balance float64)
-	Letters     string // folder of the dead letters
-	Sink        bool   // rows of ends are written for the history
-	Active      bool   // rows of purchases are written too, for a store that shows orders in flight
+	UsedUp      pool.ToldUsedUp // is called if a budget refuses an order; it must not block; nil = no call
+	Letters     string          // folder of the dead letters
+	Sink        bool            // rows of ends are written for the history
+	Active      bool            // rows of purchases are written too, for a store that shows orders in flight
 	Observer    Observer
 	Log         *slog.Logger
 }
@@ -117,6 +118,7 @@ type Buyer struct {
 	Chooser *choice.Chooser
 
 	c         Config
+	refusals  Refusals
 	accounts  accounts
 	secrets   signature.Secrets
 	kept      *spool.Spool
@@ -138,7 +140,7 @@ type Buyer struct {
 func New(c Config) *Buyer {
 	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
 	b := &Buyer{
-		c: c, kept: spool.New(c.Letters), idle: make(chan struct{}),
+		c: c, refusals: Refusals{c.Pool, c.Log, c.UsedUp}, kept: spool.New(c.Letters), idle: make(chan struct{}),
 		running: map[string]*order{}, Chooser: choice.New(c.Pool, c.Log),
 	}
 	b.reports.SetLimit(mostReports)
@@ -177,13 +179,19 @@ func (b *Buyer) own(name string) *order {
 // Buy carries one order from place to its end, and returns at the end. It calls the function tried once, as soon as it
 // is known whether the order was placed. Arguments are the identity that may place the next order at the account, and
 // an error. This is a *pool.NotPlacedError, ErrNoProvider, ErrSimulatedOnly, ErrNoPrice, pool.ErrDown, panics.ErrFault
-// or the error of ctx.
+// or the error of ctx. If an order for a guest was not placed, its callers get an answer before (see Refusals).
 //
 // When ctx ends, an order that is not submitted yet ends. A submit in flight is completed, and its task is stored. A
 // bought order stays in the journal.
 func (b *Buyer) Buy(ctx context.Context, s Spec, tried func(next captcha.ID, err error)) {
 	var once sync.Once
-	tell := func(next captcha.ID, err error) { once.Do(func() { tried(next, err) }) }
+	outer := ctx
+	tell := func(next captcha.ID, err error) {
+		once.Do(func() {
+			b.refusals.Tell(outer, &s, err)
+			tried(next, err)
+		})
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	o := &order{journal: pool.Order{Name: rand.Text()}, stop: stop}

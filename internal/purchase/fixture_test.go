@@ -68,6 +68,7 @@ type replica struct {
 	ended  []purchase.Purchase
 	took   time.Duration // as of the last end
 	counts []string
+	usedUp string // the scope of the last budget that refused an order
 
 	buys sync.WaitGroup
 	stop func() // of Run; waits for its end
@@ -99,6 +100,7 @@ func (w *world) replica(name string, listings ...purchase.Listing) *replica {
 	}})
 	r.Buyer = purchase.New(purchase.Config{
 		Pool: r.pool, Letters: r.folder, Sink: true, Active: true, Observer: r, Log: r.log.Logger(),
+		UsedUp: func(scope, _, _ string, _ time.Time) { r.usedUp = scope },
 	})
 	r.Turn = func(id captcha.ID) { r.turns = append(r.turns, id) }
 	r.SetProviders(listings)

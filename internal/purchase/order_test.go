@@ -317,6 +317,35 @@ func TestLateOrders(t *testing.T) {
 	})
 }
 
+// If an order for a guest cannot be placed, its waiting caller gets the reason at once; package solve tests all cases.
+func TestARefusalReachesTheCallerOfAGuest(t *testing.T) {
+	bubble(t, "a budget", func(t *testing.T, w *world) {
+		r := w.replica("r1", newFake("main").listing())
+		s := spec()
+		s.Target, s.Guest, s.Depth = "/solve", true, 0
+		s.Budgets = []pool.Budget{{Scope: pool.ScopeSolve, PerDay: 1}}
+		testkit.NoError(t, w.db.ZAdd(t.Context(), "{p}:solves:"+pool.ScopeSolve,
+			redis.Z{Score: float64(time.Now().UnixMilli()), Member: "x"}).Err())
+		answer := make(chan error, 1)
+		go func() {
+			_, err := r.pool.Take(t.Context(), &pool.Call{
+				Name: "waiting", Nonce: "n", ID: s.ID, Wait: time.Minute, Margin: s.Margin, MostTickets: 9,
+			})
+			answer <- err
+		}()
+		time.Sleep(time.Millisecond)
+		var refused *pool.NotPlacedError
+		if err := r.buy(s); !errors.As(err, &refused) || refused.Reason != pool.ReasonBudget {
+			t.Errorf("the order: %v", err)
+		}
+		testkit.Equal(t, "scope that was reported as used up", r.usedUp, pool.ScopeSolve)
+		var failed *pool.FailedError
+		if err := <-answer; !errors.As(err, &failed) || failed.NotPlaced != pool.ReasonBudget {
+			t.Errorf("the caller: %v", err)
+		}
+	})
+}
+
 // A stop ends an order that is not submitted, finishes a submit in flight and stores its task, and leaves a
 // bought order to the other replicas at once.
 func TestAStopLeavesOrdersToOtherReplicas(t *testing.T) {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 const second = time.Second
 
-var _ refill.Buyer = (*purchase.Buyer)(nil)
+var _ refill.Orderer = (*purchase.Buyer)(nil)
 
 // world is an installation in a bubble: a Redis, a solving service, and replicas.
 type world struct {
@@ -128,7 +128,7 @@ func (w *world) start(n int, set *targets.Set) (all []*replica) {
 
 func file(list ...targets.Target) *targets.Set { return &targets.Set{Targets: slices.Clone(list)} }
 
-// Pace implements refill.Buyer.
+// Pace implements refill.Orderer.
 func (r *replica) Pace(t captcha.Type) (first, interval time.Duration) {
 	if r.pace != nil {
 		r.pace(t)
@@ -136,7 +136,7 @@ func (r *replica) Pace(t captcha.Type) (first, interval time.Duration) {
 	return 10 * second, 5 * second
 }
 
-// Buy implements refill.Buyer with the steps of an order in the journal.
+// Buy implements refill.Orderer with the steps of an order in the journal.
 func (r *replica) Buy(ctx context.Context, s purchase.Spec, placed func(next captcha.ID, err error)) {
 	w, p := r.w, r.pool
 	w.mu.Lock()

@@ -46,9 +46,8 @@ const (
 	mostDecisions, mostOrders = 64, 8192
 )
 
-// Buyer carries orders. In the daemon it is solve.AnsweringBuyer, which passes orders to *purchase.Buyer and handles
-// refusals.
-type Buyer interface {
+// Orderer carries orders; *purchase.Buyer implements it.
+type Orderer interface {
 	// Buy carries one order from its placing to its end, and returns at the end. It calls tried once, as soon as it is
 	// known whether the order was placed, with the identity that may place the next order at the account, or an error.
 	Buy(ctx context.Context, s purchase.Spec, tried func(next captcha.ID, err error))
@@ -63,7 +62,7 @@ type Manager struct {
 	Refused func(target, reason string, refused bool)
 
 	pool  *pool.Pool
-	buyer Buyer
+	buyer Orderer
 	log   *slog.Logger
 	pass  atomic.Int64 // when the loop of Run began its last pass, in Unix ns
 
@@ -95,7 +94,7 @@ type subject struct {
 }
 
 // New returns a Manager without targets.
-func New(p *pool.Pool, b Buyer, log *slog.Logger) *Manager {
+func New(p *pool.Pool, b Orderer, log *slog.Logger) *Manager {
 	m := &Manager{pool: p, buyer: b, log: log, subjects: map[captcha.ID]*subject{}, woken: make(chan struct{}, 1),
 		Refused: func(string, string, bool) {}}
 	m.decisions.SetLimit(mostDecisions)
@@ -151,29 +150,6 @@ func definition(t *targets.Target) targets.Target {
 	return d
 }
 
-// Spec returns the part of an order that is the same for all orders of a target.
-func Spec(t *targets.Target, set *targets.Set) purchase.Spec {
-	return purchase.Spec{
-		Target: t.Name, Owner: t.Owner, Identity: t.Identity, ID: t.ID, Margin: t.Margin, Lifetime: t.Lifetime,
-		SimulatedOnly: t.SimulatedOnly, Policy: string(t.ProvidersPolicy),
-		Budgets: Budgets(set, string(t.ID), t.Budget, t.Owner),
-	}
-}
-
-// Budgets returns the budgets that count an order: the budget of its target, of its owner, and the overall budget.
-// Budgets without a limit are left out.
-func Budgets(set *targets.Set, scope string, own targets.Budget, owner string) (list []pool.Budget) {
-	return slices.DeleteFunc([]pool.Budget{
-		Limits(scope, own), Limits(pool.ScopeOwner+owner, set.Owners[owner].Budget), Limits(pool.ScopeOverall, set.Budget),
-	}, func(b pool.Budget) bool { return b == pool.Budget{Scope: b.Scope} })
-}
-
-// Limits converts a budget of the file to the limits of a scope.
-func Limits(scope string, b targets.Budget) pool.Budget {
-	perDay, perMonth := b.Micros()
-	return pool.Budget{Scope: scope, PerHour: b.PerHour, PerDay: b.PerDay, MicrosPerDay: perDay, MicrosPerMonth: perMonth}
-}
-
 // Guest makes this replica place orders for a guest, one for each ticket, until release is called.
 func (m *Manager) Guest(spec purchase.Spec) (release func()) {
 	m.mu.Lock()
@@ -220,7 +196,7 @@ func (m *Manager) markLocked(id captcha.ID, s *subject) {
 // few seconds at most, even without Redis; if it takes longer, the process hangs. LastPass does not block.
 func (m *Manager) LastPass() time.Time { return time.Unix(0, m.pass.Load()) }
 
-// Run makes decisions until ctx ends. Then it waits until the Buyer has ended the orders or left them to other
+// Run makes decisions until ctx ends. Then it waits until the Orderer has ended the orders or left them to other
 // replicas, and saves the learned states.
 func (m *Manager) Run(ctx context.Context) error {
 	ask := time.NewTimer(0)
@@ -331,7 +307,7 @@ func (d *decision) run(ctx context.Context) {
 	switch {
 	case d.subject == nil || d.target != nil && d.target.Halted() != "":
 		err = d.m.pool.Disown(ctx, d.id)
-	case d.target == nil: // one order for each caller that has none; the Buyer answers the callers after a refusal
+	case d.target == nil: // one order for each caller that has none; the Orderer answers the callers after a refusal
 		var c pool.Counts
 		c, err = d.m.pool.Decide(ctx, pool.Query{ID: d.id, Margin: d.spec.Margin, Recheck: mostLook})
 		if err == nil {

@@ -19,7 +19,7 @@
 //   - pool.Admit refuses a request before its take if an order for the same guest has just failed, or if the rate of
 //     all guests is exceeded.
 //   - If an order cannot be placed because of a budget, the accounts or the identity's own brake, the
-//     AnsweringBuyer answers the callers at all replicas for whom no order is in flight (pool.Refuse). Callers wait for
+//     Buyer answers the callers at all replicas for whom no order is in flight (purchase.Refusals). Callers wait for
 //     permits, and for the end of an obstacle that lasts less than pool.Patience.
 //   - For a target, package httpapi says when no token can come (Request.Out).
 //
@@ -31,7 +31,5 @@
 //
 // # Out of scope
 //
-// The package has no Redis key, no provider's protocol and no HTTP. It decides to buy only for pictures. But the orders
-// of package refill also pass its AnsweringBuyer on their way to package purchase, so that refusals reach the callers
-// of guests.
+// The package has no Redis key, no provider's protocol and no HTTP. It decides to buy only for pictures.
 package solve

@@ -15,6 +15,7 @@ import (
 	"poold/internal/claims"
 	"poold/internal/panics"
 	"poold/internal/pool"
+	"poold/internal/purchase"
 )
 
 // MostWaiting limits the callers that wait for one guest, over all replicas.
@@ -31,13 +32,14 @@ const (
 
 // Refiller places orders for the tickets of a guest until release is called.
 type Refiller interface {
-	Guest(s Spec) (release func())
+	Guest(s purchase.Spec) (release func())
 }
 
 // Config has the parts that a Service uses. All are required.
 type Config struct {
-	Pool     *pool.Pool
-	Buyer    *AnsweringBuyer
+	Pool *pool.Pool
+	// Buy carries the order for a picture from its placing to its end, as purchase.Buyer.Buy does.
+	Buy      func(ctx context.Context, s purchase.Spec, tried func(next captcha.ID, err error))
 	Refiller Refiller
 	Claims   *claims.Claims
 	Log      *slog.Logger
@@ -68,9 +70,9 @@ type Request struct {
 	Caller string // as in Places
 	// Call describes the take; Identify sets its name. Call.Wait is the timeout of the request.
 	Call *pool.Call
-	// Guest describes the purchase for an identity without a target; nil = the identity has a target. In it, Spec.ID and
-	// Call.ID are pool.Guest of the identity's ID, Depth is 0, Horizon is the margin, and Guest is true.
-	Guest *Spec
+	// Guest describes the purchase for an identity without a target; nil = the identity has a target. Its ID and Call.ID
+	// are pool.Guest of the identity's ID, its Depth is 0, its Horizon is the margin, and its Guest is true.
+	Guest *purchase.Spec
 	// Share names the claim of requests that share a solve; nil = this request does not share.
 	Share *Share
 	// Rate limits the requests for all guests.
@@ -171,7 +173,7 @@ const picturePatience = 5 * time.Minute
 // Supply arranges that orders are placed for the ticket of a guest. For a picture, this replica places the orders until
 // release is called. For a client task, whose ticket must exist, it places only one order. The function done is
 // called when the bytes of the picture are no longer needed.
-func (s *Service) Supply(ctx context.Context, caller string, spec *Spec, task bool,
+func (s *Service) Supply(ctx context.Context, caller string, spec *purchase.Spec, task bool,
 	done func()) (release func(), err error) {
 	if spec.Image == nil {
 		done()
@@ -219,7 +221,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // buy places an order for a picture whenever a ticket has neither a token nor an order, until the caller is gone. For a
 // client task it places one order, unless the ticket is gone.
-func (s *Service) buy(ctx context.Context, spec Spec, task bool, gone <-chan struct{}) {
+func (s *Service) buy(ctx context.Context, spec purchase.Spec, task bool, gone <-chan struct{}) {
 	until, pause, placed := time.Now().Add(picturePatience), 10*time.Millisecond, false // the ticket comes in a moment
 	for time.Now().Before(until) {
 		select {
@@ -237,7 +239,7 @@ func (s *Service) buy(ctx context.Context, spec Spec, task bool, gone <-chan str
 		case task && (c.Waiting == 0 || placed && served): // the client of a task may never poll
 			return
 		case !served:
-			s.Buyer.Buy(ctx, spec, func(_ captcha.ID, err error) { placed = placed || err == nil })
+			s.Buy(ctx, spec, func(_ captcha.ID, err error) { placed = placed || err == nil })
 		}
 	}
 }

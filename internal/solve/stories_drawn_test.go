@@ -164,16 +164,15 @@ func (s *drawnStory) start() {
 	r.pool = pool.New(pool.Config{Slow: r.db.Hot, Hot: r.db.Hot, Prefix: "p", Replica: fmt.Sprintf("%p", r), Log: log,
 		Changed: func(id captcha.ID) { manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "none", Sink: true, Observer: nobody{}, Log: log})
-	guests := &solve.AnsweringBuyer{Buyer: r.buyer, Pool: r.pool, Log: log,
-		UsedUp: func(string, string, string, time.Time) {}}
-	manager = refill.New(r.pool, guests, log)
+	manager = refill.New(r.pool, r.buyer, log)
 	r.buyer.Turn = manager.Changed
 	price := func(captcha.Type) float64 { return 1 }
 	r.buyer.SetProviders([]purchase.Listing{{Provider: door{r}, Fingerprint: "k", Concurrency: 50, Price: price}})
 	store, stopStore := s.claims(s.t, r)
 	r.close = stopStore
 	r.service = solve.New(solve.Config{
-		Pool: r.pool, Buyer: guests, Refiller: manager, Claims: &claims.Claims{Store: &breakable{&s.outage, store}}, Log: log,
+		Pool: r.pool, Buy: r.buyer.Buy, Refiller: manager, Log: log,
+		Claims: &claims.Claims{Store: &breakable{&s.outage, store}},
 	})
 	buying, stopBuying := context.WithCancel(context.Background())
 	support, stop := context.WithCancel(context.Background())

@@ -16,6 +16,7 @@ import (
 
 	"poold/internal/claims"
 	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/solve"
 	. "poold/internal/solve/solvetest"
@@ -33,7 +34,7 @@ type story struct {
 }
 
 // shared returns a request that shares its solve, whatever its proxy.
-func shared(s *solve.Spec, wait time.Duration) solve.Request {
+func shared(s *purchase.Spec, wait time.Duration) solve.Request {
 	r, identity := Request(s, wait, ""), s.Identity
 	identity.Proxy, identity.ProxyType = "", ""
 	r.Share = &solve.Share{Key: identity.ID(), Sitekey: identity.Sitekey, Pageurl: identity.Pageurl}

@@ -52,8 +52,8 @@ type Pool interface {
 	Totals(ctx context.Context, scopes ...string) (pool.Totals, error)
 }
 
-// Buyer reports on the providers; *purchase.Buyer implements it.
-type Buyer interface {
+// Providers reports on the providers of the file; *purchase.Buyer implements it.
+type Providers interface {
 	Providers(ctx context.Context) []purchase.Status
 	DeadLetterCount() int
 }
@@ -70,7 +70,7 @@ type File interface {
 type Sources struct {
 	File     File
 	Pool     Pool
-	Buyer    Buyer
+	Buyer    Providers
 	Health   func() redisdb.Health
 	History  func() history.Health     // nil = no history is kept
 	Webhook  func() string             // why it is not told; "" = it is

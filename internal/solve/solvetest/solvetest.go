@@ -20,6 +20,7 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/claims"
 	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/redisdb"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/solve"
@@ -39,7 +40,7 @@ type World struct {
 	mu       sync.Mutex
 	replicas []*Replica
 	sold     int
-	specs    map[captcha.ID]solve.Spec // of targets
+	specs    map[captcha.ID]purchase.Spec // of targets
 
 	Wrap   func(claims.Store) claims.Store // wraps the claim store of each replica that starts; nil = it is not wrapped
 	UsedUp string                          // the scope of the budget that refused an order last
@@ -55,7 +56,7 @@ type World struct {
 // New returns a World without replicas. It must be called in a bubble.
 func New(t testing.TB) *World {
 	w := &World{Server: redistest.InBubble(t), Lead: 10 * time.Second, Concurrency: 100,
-		specs: map[captcha.ID]solve.Spec{}, Log: slog.New(slog.DiscardHandler)}
+		specs: map[captcha.ID]purchase.Spec{}, Log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(func() {
 		w.ending.Wait()
 		for _, r := range w.replicas {
@@ -79,7 +80,7 @@ func (w *World) Set(change func(w *World)) {
 }
 
 // Target makes a target known to the refillers.
-func (w *World) Target(s solve.Spec) { w.Set(func(w *World) { w.specs[s.ID] = s }) }
+func (w *World) Target(s purchase.Spec) { w.Set(func(w *World) { w.specs[s.ID] = s }) }
 
 // Replica is a replica. It refills like the real one, but without its policy.
 type Replica struct {
@@ -88,13 +89,15 @@ type Replica struct {
 	DB      *redis.Client
 	Store   claims.Store // of its claims
 
-	world   *World
-	db      *redisdb.DB // of its claims
-	running sync.WaitGroup
-	stop    context.CancelFunc
+	world    *World
+	db       *redisdb.DB // of its claims
+	running  sync.WaitGroup
+	stop     context.CancelFunc
+	refusals purchase.Refusals
+
 	mu      sync.Mutex
 	guests  map[captcha.ID]int
-	specs   map[captcha.ID]solve.Spec
+	specs   map[captcha.ID]purchase.Spec
 	changed chan captcha.ID
 	dead    atomic.Bool
 }
@@ -102,7 +105,7 @@ type Replica struct {
 // Start starts a replica.
 func (w *World) Start() *Replica {
 	r := &Replica{world: w, changed: make(chan captcha.ID, 1000)}
-	r.guests, r.specs = map[captcha.ID]int{}, map[captcha.ID]solve.Spec{}
+	r.guests, r.specs = map[captcha.ID]int{}, map[captcha.ID]purchase.Spec{}
 	r.DB, _ = w.Server.Client(redis.Options{MaxRetries: -1})
 	w.Set(func(w *World) { w.replicas = append(w.replicas, r) })
 	name := fmt.Sprint("r", len(w.replicas))
@@ -114,7 +117,7 @@ func (w *World) Start() *Replica {
 	}
 	r.Pool = pool.New(pool.Config{Slow: r.DB, Hot: r.DB, Prefix: "p", Replica: name, Log: w.Log, Changed: changed})
 	usedUp := func(scope, _, _ string, _ time.Time) { w.Set(func(w *World) { w.UsedUp = scope }) }
-	buyer := &solve.AnsweringBuyer{Buyer: orders{r}, Pool: r.Pool, Log: w.Log, UsedUp: usedUp}
+	r.refusals = purchase.Refusals{Pool: r.Pool, Log: w.Log, UsedUp: usedUp}
 	bubble := redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: w.Log}
 	db, err := redisdb.Open(bubble)
 	if err != nil {
@@ -125,12 +128,12 @@ func (w *World) Start() *Replica {
 		r.Store = w.Wrap(r.Store)
 	}
 	shared := &claims.Claims{Store: r.Store}
-	r.Service = solve.New(solve.Config{Pool: r.Pool, Buyer: buyer, Refiller: r, Claims: shared, Log: w.Log})
+	r.Service = solve.New(solve.Config{Pool: r.Pool, Buy: r.Buy, Refiller: r, Claims: shared, Log: w.Log})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func([]string) {}) })
 	r.running.Go(func() { _ = r.Service.Run(ctx) })
-	r.running.Go(func() { r.refill(ctx, buyer) })
+	r.running.Go(func() { r.refill(ctx) })
 	time.Sleep(100 * time.Millisecond) // its first beat
 	return r
 }
@@ -161,7 +164,7 @@ func (r *Replica) end(orderly func()) {
 }
 
 // Guest implements solve.Refiller.
-func (r *Replica) Guest(s solve.Spec) func() {
+func (r *Replica) Guest(s purchase.Spec) func() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.guests[s.ID]++
@@ -184,7 +187,7 @@ func (r *Replica) Guests() int {
 }
 
 // refill decides about an identity when the identity has changed, and about all known identities twice a second.
-func (r *Replica) refill(ctx context.Context, buyer *solve.AnsweringBuyer) {
+func (r *Replica) refill(ctx context.Context) {
 	var bought sync.WaitGroup
 	defer bought.Wait()
 	for {
@@ -215,7 +218,7 @@ func (r *Replica) refill(ctx context.Context, buyer *solve.AnsweringBuyer) {
 					break
 				}
 				placed := make(chan error, 1)
-				bought.Go(func() { buyer.Buy(ctx, spec, func(_ captcha.ID, err error) { placed <- err }) })
+				bought.Go(func() { r.Buy(ctx, spec, func(_ captcha.ID, err error) { placed <- err }) })
 				if <-placed != nil {
 					break
 				}
@@ -224,17 +227,14 @@ func (r *Replica) refill(ctx context.Context, buyer *solve.AnsweringBuyer) {
 	}
 }
 
-// orders is the Orderer of a replica.
-type orders struct{ r *Replica }
-
-func (orders) Pace(captcha.Type) (firstPoll, interval time.Duration) { return 0, 0 }
-
-func (o orders) Buy(ctx context.Context, s solve.Spec, tried func(next captcha.ID, err error)) {
-	w, p := o.r.world, o.r.Pool
+// Buy buys as purchase.Buyer does, from a service without a network.
+func (r *Replica) Buy(ctx context.Context, s purchase.Spec, tried func(next captcha.ID, err error)) {
+	w, p := r.world, r.Pool
 	w.mu.Lock()
 	noProvider, concurrency, lead, change := w.NoProvider, w.Concurrency, w.Lead, w.End
 	w.mu.Unlock()
 	if noProvider != nil {
+		r.refusals.Tell(ctx, &s, noProvider)
 		tried("", noProvider)
 		return
 	}
@@ -243,6 +243,7 @@ func (o orders) Buy(ctx context.Context, s solve.Spec, tried func(next captcha.I
 		Depth: s.Depth, Horizon: s.Horizon, Facts: "{}", Unpooled: s.Image != nil, Budgets: s.Budgets,
 	}
 	if _, next, err := p.Place(ctx, order); err != nil {
+		r.refusals.Tell(ctx, &s, err)
 		tried(next, err)
 		return
 	}
@@ -303,16 +304,16 @@ func Fail(how pool.Outcome, reason string) func(n int, e *pool.End) string {
 }
 
 // GuestSpec returns the Spec of an order for a page without a target.
-func GuestSpec(page string) *solve.Spec {
+func GuestSpec(page string) *purchase.Spec {
 	identity := captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: page}
-	return &solve.Spec{
+	return &purchase.Spec{
 		Target: "guest", Identity: identity, ID: pool.Guest(identity.ID()), Margin: Margin, Horizon: Margin, Lifetime: Life,
 		Guest: true, Budgets: []pool.Budget{{Scope: pool.ScopeSolve, PerDay: 100}},
 	}
 }
 
 // PictureSpec returns the Spec of an order for a picture.
-func PictureSpec(bytes string) *solve.Spec {
+func PictureSpec(bytes string) *purchase.Spec {
 	s := GuestSpec("")
 	s.Identity = captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{SHA256: bytes}}
 	s.ID, s.Image = pool.Guest(s.Identity.ID()), []byte(bytes)
@@ -320,7 +321,7 @@ func PictureSpec(bytes string) *solve.Spec {
 }
 
 // Request returns a request for a guest.
-func Request(s *solve.Spec, wait time.Duration, key string) solve.Request {
+func Request(s *purchase.Spec, wait time.Duration, key string) solve.Request {
 	call := &pool.Call{ID: s.ID, Margin: s.Margin, Wait: wait, MostTickets: solve.MostWaiting}
 	solve.Identify(call, "qa", key)
 	return solve.Request{Call: call, Guest: s}

@@ -41,9 +41,9 @@ func (m *market) server() *Server {
 	return &Server{Deps: Deps{Pool: m, Status: status.NewCollector(status.Sources{File: file, Buyer: buyer})}}
 }
 
-// TestATokenCannotCome: neither tokens nor orders are there, and nothing can be bought now. An operator must act first
-// while a target is paused or refused.
-func TestATokenCannotCome(t *testing.T) {
+// TestARequestDoesNotWaitInVain: no token can come if neither tokens nor orders are there, and nothing can be bought
+// now. An operator must act first while a target is paused or refused.
+func TestARequestDoesNotWaitInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		used := func(length time.Duration) string {
 			return `{"state":"budget","until":"` + time.Now().Add(length).Format(time.RFC3339) + `"}`

@@ -78,8 +78,8 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 	<-landed
 }
 
-// TestTokenRequestReachesTheStock: the valid parameters of a request reach the stock; invalid
-// parameters are refused.
+// TestTokenRequestReachesTheStock: the parameters of a request, and what the file says about its target, reach the
+// stock.
 func TestTokenRequestReachesTheStock(t *testing.T) {
 	set := sampleSet()
 	set.Targets[0].OnEmpty = targets.OnEmptyWait // checkout
@@ -110,7 +110,16 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 	want.Wait, want.MinTTL, want.Fingerprint = 60*time.Second, named.MinTTL, named.Fingerprint
 	testkit.DeepEqual(t, "the call of a request with all parameters",
 		sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"), want)
-	// valid values of wait and min_ttl; a number without a unit is in seconds
+	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second,
+		Wait: 20 * time.Second}
+	testkit.DeepEqual(t, "the call for a target with on_empty: wait", sent("/pool/checkout/token"), want)
+	want.Wait = 0
+	testkit.DeepEqual(t, "an explicit wait beats on_empty", sent("/pool/checkout/token?wait=0s"), want)
+}
+
+// TestWaitAndMinTTL: a number without a unit is in seconds.
+func TestWaitAndMinTTL(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
 	for query, waits := range map[string][2]time.Duration{
 		"wait=20&min_ttl=30": {20 * time.Second, 30 * time.Second}, "min_ttl=90.5&wait=0": {0, 90500 * time.Millisecond},
 		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
@@ -121,11 +130,6 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 		testkit.Equal(t, "wait and min_ttl of ?"+query, [2]time.Duration{got.Wait, got.MinTTL}, waits)
 		d.stock.before = nil // the next request may take
 	}
-	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second,
-		Wait: 20 * time.Second}
-	testkit.DeepEqual(t, "the call for a target with on_empty: wait", sent("/pool/checkout/token"), want)
-	want.Wait = 0
-	testkit.DeepEqual(t, "an explicit wait beats on_empty", sent("/pool/checkout/token?wait=0s"), want)
 }
 
 // TestMalformedTokenRequestIsRefused: such a request takes nothing, and its text is not repeated.

@@ -65,6 +65,11 @@ func repeat(n int, lead time.Duration) (leads []time.Duration) {
 	return leads
 }
 
+// said describes a decision for messages.
+func said(d Decision) string {
+	return fmt.Sprintf("want %d, order %d, next %v, limit %q, failing %v", d.Want, d.Order, d.Next, d.Limit, d.Failing)
+}
+
 // The rule of docs/refill.md: an order is placed while (fresh tokens that outlive the lead time) + (orders) -
 // (pending callers) < depth.
 func TestFixed(t *testing.T) {
@@ -92,7 +97,7 @@ func TestFixed(t *testing.T) {
 		a := newTarget(func(p *Params) { p.Adaptive, p.Depth = false, 5 })
 		a.c = x.c
 		if d := a.decide(); d.Order != x.order || d.Next != x.next || !x.c.Paused && d.Want != 5 {
-			t.Errorf("%s: %+v, want %d and %v", name, d, x.order, x.next)
+			t.Errorf("%s: got %s; must be: want 5, order %d, next %v", name, said(d), x.order, x.next)
 		}
 	}
 	x := newTarget(func(p *Params) { p.Adaptive, p.IdleAfter = false, time.Minute })
@@ -114,7 +119,8 @@ func TestProbes(t *testing.T) {
 	}{{1, 8, 0, 4 * time.Second, LimitProbe}, {5, 99, 1, ProbeEvery, LimitProbe}, {5, 0, 5, Never, LimitNone}} {
 		x.at, x.c.Failures = c.after, c.failures
 		if d := x.decide(); d.Order != c.order || d.Next != c.next || d.Limit != c.limit || d.Failing != (c.failures > 7) {
-			t.Errorf("after %g s: %+v", c.after, d)
+			t.Errorf("after %g s and %d failures: got %s; must be: order %d, next %v, limit %q", c.after, c.failures, said(d),
+				c.order, c.next, c.limit)
 		}
 	}
 }
@@ -154,11 +160,12 @@ func TestLeadTime(t *testing.T) {
 func TestDemandIsFollowed(t *testing.T) {
 	x := newTarget(nil)
 	if d := x.decide(); d.Want != 0 || d.Limit != LimitNone || d.Next != Never {
-		t.Errorf("at first: %+v", d)
+		t.Errorf("at first: got %s; must be: want 0, next %v, limit \"\"", said(d), Never)
 	}
 	x.hits(2000, 1)
 	if d := x.decide(); d.Want < 22 || d.Want > 60 || d.Forecast < 16 || d.Forecast > 24 || d.Risk > 0.03 {
-		t.Errorf("at one a second: %+v", d)
+		t.Errorf("at one a second: got %s, forecast %g, risk %g; must be: want 22 to 60, forecast 16 to 24, risk to 0.03",
+			said(d), d.Forecast, d.Risk)
 	}
 	x.at += 900
 	testkit.Equal(t, "want a quarter of an hour later", x.decide().Want, 0)
@@ -239,7 +246,7 @@ func TestLimitsBeatTheForecast(t *testing.T) {
 		a.c.Lead, a.c.Fresh, a.c.Outliving, a.c.Orders, a.c.Waiting = 20*time.Second, x.stock[0], x.stock[1], x.stock[2],
 			x.stock[3]
 		if d := a.decide(); d.Want != x.want || d.Limit != x.limit {
-			t.Errorf("%s: %+v, want %d, %q", name, d, x.want, x.limit)
+			t.Errorf("%s: got %s; must be: want %d, limit %q", name, said(d), x.want, x.limit)
 		}
 	}
 }
@@ -270,7 +277,8 @@ func TestWindows(t *testing.T) {
 		} {
 			x.at = c.at.Seconds()
 			if d := x.decide(); d.Warm != c.tokens || d.Next != c.next {
-				t.Errorf("lead time %v, at %v: %+v, want %d, and the next decision in %v", lead, c.at, d, c.tokens, c.next)
+				t.Errorf("lead time %v, at %v: got %s, warm %d; must be: next %v, warm %d", lead, c.at, said(d), d.Warm, c.next,
+					c.tokens)
 			}
 		}
 	}
@@ -354,12 +362,14 @@ func TestConstantsStretchWithTheLeadTime(t *testing.T) {
 		x.c.Leads = repeat(48, inSeconds(lead))
 		x.learn()
 		if x.l.memory.scale != scale || lead > 1 && math.Abs(x.decide().Forecast/lead-1) > 0.25 {
-			t.Errorf("%g s: scale %g, %+v", lead, x.l.memory.scale, x.decide())
+			t.Errorf("lead time %g s: scale %g, forecast %g; must be: scale %g, forecast %g", lead, x.l.memory.scale,
+				x.decide().Forecast, scale, lead)
 		}
 		last := x.at
 		for silence, next := range map[float64]float64{100: 1, 400: 2, 1000: 10} {
 			if x.at = last + silence*scale; lead > 0 && x.decide().Next != inSeconds(next*scale) {
-				t.Errorf("scale %g, next decision after %g s: %+v", scale, silence, x.decide())
+				t.Errorf("scale %g, %g s after a request: got %s; must be: next %v", scale, silence, said(x.decide()),
+					inSeconds(next*scale))
 			}
 		}
 	}

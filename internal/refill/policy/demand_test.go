@@ -47,8 +47,8 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// A day of these models begins slowly.
-func TestSlowBegins(t *testing.T) {
+// The models of a day have few requests at night.
+func TestFewRequestsAtNight(t *testing.T) {
 	for model, until := range map[string]float64{"diurnal:0.2": 2 * 3600, "office:0.2": 9.25 * 3600} {
 		got, err := Demand(model, daySeconds, 3)
 		testkit.NoError(t, err)

@@ -34,7 +34,7 @@ func TestSimulationEnds(t *testing.T) {
 
 // The adaptive policy of a fixed target may hold as many tokens as the provider solves at the same
 // time. An adaptive target keeps its limit.
-func TestAdaptiveInPlace(t *testing.T) {
+func TestASettingIsComparedWithTheOtherPolicy(t *testing.T) {
 	s := Simulation{Params: usualFixed(7), Concurrency: 64}
 	if k := s.Adaptive(10).Params; !k.Adaptive || k.Depth != 64 || k.MissCost != 10 {
 		t.Errorf("of a fixed target: %+v", k)

@@ -129,8 +129,8 @@ redis.call('HSET', KEYS[1], 'state', 'submitting', 'submit', ARGV[2], 'submitted
 return {1}
 `)
 
-// bought stores the task of an order. An empty task means that the outcome of the submit is unknown. The replica that
-// reports a task becomes the owner of the order.
+// bought notes what became of a submit: the task of the order, or, with an empty task, that there was no clear answer.
+// The replica that reports a task becomes the owner of the order.
 var bought = newScript("bought", `
 -- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:KEY 6 deadlines 7 permits:ACCOUNT
 --      8 inflight:ID

@@ -362,22 +362,9 @@ func (d *decision) ofTarget(ctx context.Context) error {
 			wants.Order, wants.Next = 0, wait
 		}
 	}
-	spec, step := d.spec, 0
-	if now := c.Brake.Avoid; len(now) > len(d.subject.avoided) && d.target.ProvidersPolicy != targets.ProvidersOrdered {
-		d.m.log.Warn("orders of a target avoid a provider for ten minutes",
-			"target", spec.Target, "provider", strings.Join(now, ", "), "reason", c.Brake.Reason)
-	}
-	d.subject.avoided = c.Brake.Avoid
-	d.held, spec.Avoid = c.Fresh+c.Orders-c.Waiting, d.subject.avoided
-	spec.Depth, spec.Horizon, spec.Probe = wants.Want, spec.Margin+lead, c.Brake.Holds()
-	if len(c.Leads) >= leadsToWait {
-		leads := slices.Sorted(slices.Values(c.Leads))
-		spec.Shortest, spec.Usual = leads[0], leads[len(leads)/2]
-	}
-	if d.target.Refill == targets.RefillAdaptive {
-		// The depth grows by one with each order, so that an order that another replica has placed meanwhile counts.
-		spec.Depth, spec.Horizon, step = d.held+1, spec.Margin, 1
-	}
+	d.noteAvoided(&c)
+	d.held = c.Fresh + c.Orders - c.Waiting
+	spec, step := d.specOf(&c, wants.Want, lead)
 	refused := d.place(ctx, wants.Order, spec, step)
 	if wants.Order > 0 {
 		d.subject.learned.Ordered(p, wants.Order, d.placed, time.Now())
@@ -393,6 +380,30 @@ func (d *decision) ofTarget(ctx context.Context) error {
 		return nil
 	}
 	return d.m.pool.Decided(ctx, d.id, next, note)
+}
+
+// noteAvoided logs that the identity's orders avoid one more provider.
+func (d *decision) noteAvoided(c *pool.Counts) {
+	if now := c.Brake.Avoid; len(now) > len(d.subject.avoided) && d.target.ProvidersPolicy != targets.ProvidersOrdered {
+		d.m.log.Warn("orders of a target avoid a provider for ten minutes",
+			"target", d.spec.Target, "provider", strings.Join(now, ", "), "reason", c.Brake.Reason)
+	}
+	d.subject.avoided = c.Brake.Avoid
+}
+
+// specOf returns what the orders of a decision have in common, and by how much the depth grows from one to the next. It
+// grows for an adaptive target, so that an order that another replica has placed meanwhile counts.
+func (d *decision) specOf(c *pool.Counts, want int, lead time.Duration) (spec purchase.Spec, step int) {
+	spec = d.spec
+	spec.Avoid, spec.Probe = c.Brake.Avoid, c.Brake.Holds()
+	if len(c.Leads) >= leadsToWait {
+		leads := slices.Sorted(slices.Values(c.Leads))
+		spec.Shortest, spec.Usual = leads[0], leads[len(leads)/2]
+	}
+	if spec.Depth, spec.Horizon = want, spec.Margin+lead; d.target.Refill == targets.RefillAdaptive {
+		spec.Depth, spec.Horizon, step = d.held+1, spec.Margin, 1
+	}
+	return spec, step
 }
 
 // nextDue returns the time until the next decision. It returns -1 if the time that the script decide has set is right.

@@ -174,7 +174,7 @@ func storeFaults(t *testing.T) *watched {
 	// Redis keeps 100,000 hand-outs.
 	const handouts = "{captcha}:outbox:handouts"
 	redistest.Do(t, redis, "EVAL", `local now = redis.call('TIME')[1] .. '000'
-		for i = 1, 100000 do redis.call('XADD', KEYS[1], '*', 'at', now, 'kind', 'missed', 'row', '{"Key":"k"}') end
+		for i = 1, 100000 do redis.call('XADD', KEYS[1], '*', 'at', now, 'kind', 'missed', 'row', '{"key":"k"}') end
 		return 1`, 1, handouts)
 	w.take("login")
 	w.fault("PostgreSQL is away for long", []string{"PooldHistoryDown", "PooldHistoryGaps"},

@@ -132,12 +132,13 @@ type Handout struct {
 	Price Money `json:"price"`
 }
 
-// Ask has the columns of a Handout that are known before a take; a Handout can be decoded from its JSON. The scripts of
-// package pool add the other columns.
+// Ask has the columns of a Handout that are known before a take. Their JSON names are those of Handout, since both are
+// decoded from its JSON. The scripts of package pool add the other columns.
 type Ask struct {
-	Key, Target string
-	Image       string `json:",omitempty"`
-	Buys        bool   `json:",omitempty"` // if the call waits, its token is bought for it
+	Key    string `json:"key"`
+	Target string `json:"target"`
+	Image  string `json:"image,omitempty"`
+	Buys   bool   `json:"buys,omitempty"` // no column: if the call waits, its token is bought for it
 }
 
 // Row returns the text that package pool keeps with the call.

@@ -222,8 +222,7 @@ func RowOf(r *pool.Row) (Row, error) {
 
 // handoutOf converts a row of the outbox about a hand-out or a report.
 func handoutOf(r *pool.Row) (Row, error) {
-	a, h := Ask{}, Handout{ID: r.ID, At: Time{r.At}, Order: r.Order}
-	text := []byte(r.JSON)
+	text, a, h := []byte(r.JSON), Ask{}, Handout{ID: r.ID, At: Time{r.At}, Order: r.Order}
 	if err := errors.Join(json.Unmarshal(text, &a), json.Unmarshal(text, &h)); err != nil {
 		return Row{}, err
 	}

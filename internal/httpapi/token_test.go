@@ -97,7 +97,7 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 			t.Fatalf("%s: %d %s", path, a.status, a.body)
 		}
 		after, call := d.stock.countTakes()
-		if after != before+1 || call.Name == "" || call.Nonce == "" || !strings.Contains(call.Row, `"Key":"-"`) {
+		if after != before+1 || call.Name == "" || call.Nonce == "" || !strings.Contains(call.Row, `"key":"-"`) {
 			t.Fatalf("%s: %d takes, %+v", path, after-before, call)
 		}
 		call.Name, call.Nonce, call.Row = "", "", "" // TestAuditNotesEachTokenOnce has the rows

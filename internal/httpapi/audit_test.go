@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,11 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 			id[strings.LastIndex(id, ".")+1:])
 		c.row.Key, c.row.Buys = "all", true
 		testkit.Equal(t, c.body, call.Row, c.row.Row())
+		for field, value := range reflect.ValueOf(c.row).Fields() {
+			if c.row.Image != "" && value.IsZero() { // the request has all properties
+				t.Errorf("%s of history.Ask is empty: fill it in Server.Row (token.go), and here", field.Name)
+			}
+		}
 		if c.want != nil { // it is noted after the answer has left
 			testkit.Within(t, 20*time.Second, "it is noted", func() bool { return len(d.noted(t)) > len(want) })
 			noted(c.body, *c.want, "tok1")

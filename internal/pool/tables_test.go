@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -95,6 +97,22 @@ func TestTables(t *testing.T) {
 				t.Error(file + " has other steps, another order of them, or another head (-update writes it)")
 			}
 		})
+	}
+}
+
+// A row of a table shows for each counter that a script counts it.
+func TestCompleteCounters(t *testing.T) {
+	steps := ""
+	for name := range tables {
+		text, err := os.ReadFile("testdata/" + name + ".txt")
+		testkit.NoError(t, err)
+		steps += string(text)
+	}
+	for field := range reflect.TypeFor[Counters]().Fields() {
+		name := cmp.Or(field.Tag.Get("redis"), strings.ToLower(field.Name))
+		if !regexp.MustCompile(`(?m)^\+ stats:.* ` + name + "=").MatchString(steps) {
+			t.Errorf("no row of tablerows_test.go shows a script that counts %s", name)
+		}
 	}
 }
 

@@ -62,12 +62,12 @@ func hostileHandlers(d dialect) map[string]http.HandlerFunc {
 // {refused CODE} a refusal.
 func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 	for _, d := range dialects() {
-		handlers, ran := hostileHandlers(d), 0
+		handlers, own := hostileHandlers(d), 0
 		for _, row := range append(repliesOf(t, "hostile.txt"), repliesOf(t, string(d.api)+".txt")...) {
 			if len(row.heading) > 0 && row.heading[0] != "hostile" {
 				continue
 			}
-			ran++
+			own += len(row.heading) // 0 in hostile.txt
 			text := strings.NewReplacer("{sold}", d.sold, "{cut}", d.sold[:len(d.sold)-2], "{granted}",
 				d.granted).Replace(row.reply)
 			if before, code, is := strings.Cut(text, "{refused "); is {
@@ -89,7 +89,7 @@ func TestAnInvalidAnswerLeavesTheOutcomeOpen(t *testing.T) {
 				testkit.Equal(t, row.reply, got, row.want)
 			})
 		}
-		testkit.AtLeast(t, "rows of "+string(d.api), ran, 40)
+		testkit.AtLeast(t, "rows below the heading hostile of "+string(d.api)+".txt", own, 1)
 	}
 }
 

@@ -53,13 +53,23 @@ func dialects() (all []dialect) {
 }
 
 // Each protocol of the file has an implementation, and a dialect, with which the tests of replies and secrets try it.
+// If its submits have no pingback, the file cannot have a callback_url.
 func TestCompleteProtocols(t *testing.T) {
 	for _, name := range protocols() {
-		if protocolOf(targets.Provider{Protocol: name}) == nil {
-			t.Errorf("%s has no row in protocolOf (client.go)", name)
-		}
 		if spoken[name].api != name {
 			t.Errorf("no test file has a dialect of %s: see inphp_test.go", name)
+		}
+		p := protocolOf(targets.Provider{Protocol: name})
+		if p == nil {
+			t.Errorf("%s has no row in protocolOf (client.go)", name)
+			continue
+		}
+		const address = "https://pingback.example.com"
+		q, _ := p.submit(Request{Identity: v2, Pingback: address})
+		file := fmt.Appendf(nil, "providers: [{protocol: %s, callback_url: %q}]", name, address)
+		_, err := targets.Parse("pools.yaml", file, targets.References{})
+		if !strings.Contains(fmt.Sprint(q), "pingback.example") && !strings.Contains(fmt.Sprint(err), "callback_url") {
+			t.Errorf("a submit of %s has no pingback: let Provider.validate (targets/providers.go) refuse callback_url", name)
 		}
 	}
 }

@@ -38,7 +38,9 @@ func TestDocsNameEveryType(t *testing.T) {
 		before, _, _ := strings.Cut(string(source), "`yaml:\""+key+"\"")
 		comment := before[strings.LastIndex(before, "`"):]
 		types := TypesWith(key)
-		if want := joined(types, " and ") + " only."; len(types) < len(Types()) && types[0] != Image &&
+		if len(types) == 0 {
+			t.Errorf("no type has the field %s: write its names into a row of Kinds", key)
+		} else if want := joined(types, " and ") + " only."; len(types) < len(Types()) && types[0] != Image &&
 			!strings.Contains(comment, want) {
 			t.Errorf("the comment of %s lacks %q", key, want)
 		}

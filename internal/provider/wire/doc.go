@@ -1,6 +1,6 @@
-// Package wire writes and parses the calls of the protocols of solving services. Only it defines the fields of calls,
-// and the error codes; package provider has some paths, too. The names of the types of CAPTCHA and of their fields are
-// in the table of types in package captcha.
+// Package wire writes and parses the calls of the two protocols that poold also serves: in_php and create_task. It has
+// their fields and error codes; package provider has some paths, too, and the fields of further protocols. The names of
+// the types of CAPTCHA and of their fields are in the table of types in package captcha.
 //
 // A client (package provider) writes orders. A service (packages simulated and httpapi) parses them, and makes its
 // responses with the methods of Call.

@@ -193,7 +193,7 @@ func (k documentedKey) typeSchema(comments map[string]string) map[string]any {
 	case reflect.Struct:
 		return sectionSchema(k.kind, comments)
 	case reflect.Slice:
-		item := documentedKey{kind: k.kind.Elem(), doc: wordsPhrase.FindString(k.doc)}.typeSchema(comments)
+		item := documentedKey{kind: k.kind.Elem(), doc: wordsPhrase.FindString(k.doc), form: k.form}.typeSchema(comments)
 		s := map[string]any{"type": []string{"array", "null"}, "items": item}
 		if required {
 			s["type"], s["minItems"] = "array", 1
@@ -203,7 +203,11 @@ func (k documentedKey) typeSchema(comments map[string]string) map[string]any {
 	if words != nil {
 		return map[string]any{"anyOf": []any{map[string]any{"enum": words}, map[string]any{"$ref": "#/$defs/reference"}}}
 	}
-	return textSchema(required)
+	s := textSchema(required)
+	if pattern, _, is := strings.Cut(k.form, " "); is {
+		s["pattern"] = pattern + "|" + referencePattern
+	}
+	return s
 }
 
 func sectionSchema(kind reflect.Type, comments map[string]string) map[string]any {
@@ -354,9 +358,12 @@ func TestSchemaOfRequests(t *testing.T) {
 	testkit.Published(t, page, from+rows+"\n"+rest)
 }
 
-// kindName returns the name of a kind of value for people.
+// kindName returns the name of a kind of value for people, or its form if the comment does not have it.
 func (k documentedKey) kindName() string {
+	_, form, _ := strings.Cut(k.form, " ")
 	switch {
+	case form != "" && !strings.Contains(k.doc, form):
+		return map[bool]string{true: "list, each "}[k.kind.Kind() == reflect.Slice] + form
 	case k.words() != nil && k.kind.Kind() != reflect.Slice:
 		return "`" + strings.Join(k.words(), "`, `") + "`"
 	case k.kind == reflect.TypeFor[time.Duration]():
@@ -589,10 +596,10 @@ func TestSchemaJudgesTheTestFiles(t *testing.T) {
 			taken = append(taken, file.name)
 		}
 	}
-	want := strings.Fields("aliases budgets-in-money currency dedup-empty dedup-escape dedup-host dedup-redis direction " +
+	want := strings.Fields("aliases budgets-in-money dedup-empty dedup-escape dedup-host dedup-redis direction " +
 		"duplicate-names fields-by-type history-dynamodb history-keep history-none history-postgres listen-without-keys " +
 		"listen no-owner providers-no-key redis-addresses redis-cluster-db redis-comma redis-db redis-parameter " +
-		"redis-embedded-sentinel redis-empty redis-host redis-mixed redis-scheme redis-unix-sentinel redis-unix " +
+		"redis-embedded-sentinel redis-empty redis-host redis-mixed redis-scheme redis-unix-sentinel " +
 		"simulated-beside keys of one caller invisible characters methods and short keys " +
 		"redis-sentinel-password-without-sentinels redis-sentinel-user-without-password redis-certificates-without-tls " +
 		"redis-certificate-without-key")

@@ -43,8 +43,8 @@ type Set struct {
 	History History `yaml:"history"`
 	// The webhook for events. Without this section: none.
 	Notify Notify `yaml:"notify"`
-	// The code (ISO 4217, such as USD) or the sign (such as $) that is shown with amounts of money. Empty:
-	// none.
+	// Shown with amounts of money: a code of ISO 4217 such as USD, or a sign of at most 3 letters and currency signs
+	// such as $. Empty: none.
 	Currency Currency `yaml:"currency" form:"^([A-Z]{3}|[\\p{L}\\p{Sc}.]{1,2}|[\\p{L}.]{2}\\p{Sc}|\\p{L}{2}\\.)?$ a code of ISO 4217 such as USD, or a sign of at most 3 letters and currency signs such as $"`
 
 	DeadLetters string    // folder for callbacks that Redis did not store; never ""; a change needs a restart

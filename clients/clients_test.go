@@ -40,7 +40,7 @@ targets:
 func start(t *testing.T) *daemontest.Process {
 	t.Helper()
 	service := daemontest.Provider(t,
-		simulatedtest.Options{Median: 100 * time.Millisecond, Threads: 10, Flavour: simulatedtest.CaptchaAI, Seed: 1})
+		simulatedtest.Options{Median: 100 * time.Millisecond, Threads: 10, Seed: 1})
 	return daemontest.Start(t, daemontest.Options{Config: fmt.Sprintf(config, key, service), Key: key})
 }
 

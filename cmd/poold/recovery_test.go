@@ -46,7 +46,7 @@ type terms struct {
 func quick() simulatedtest.Options {
 	return simulatedtest.Options{
 		Median: 600 * time.Millisecond, Sigma: 0.4,
-		Seed: 21, LedgerHTTP: true, Flavour: simulatedtest.TwoCaptcha,
+		Seed: 21, LedgerHTTP: true, PingForms: true,
 	}
 }
 

@@ -21,20 +21,17 @@ func TestAgainstAWholeService(t *testing.T) {
 	for _, row := range []struct {
 		api     targets.Protocol
 		profile string
-		flavour simulatedtest.Flavour
 	}{
-		{targets.ProtocolInPHP, captchaAI, simulatedtest.CaptchaAI},
-		{targets.ProtocolInPHP, twoCaptcha, simulatedtest.TwoCaptcha},
-		{targets.ProtocolInPHP, other, simulatedtest.TwoCaptcha},
-		{targets.ProtocolCreateTask, captchaAI, simulatedtest.CaptchaAI},
-		{targets.ProtocolCreateTask, twoCaptcha, simulatedtest.TwoCaptcha},
-		{targets.ProtocolCreateTask, other, simulatedtest.CaptchaAI},
+		{targets.ProtocolInPHP, captchaAI},
+		{targets.ProtocolInPHP, twoCaptcha},
+		{targets.ProtocolInPHP, other},
+		{targets.ProtocolCreateTask, captchaAI},
+		{targets.ProtocolCreateTask, twoCaptcha},
+		{targets.ProtocolCreateTask, other},
 	} {
 		t.Run(string(row.api)+"/"+row.profile, func(t *testing.T) {
 			t.Parallel()
-			o := simulatedtest.Options{
-				Key: canary, Flavour: row.flavour, Median: time.Hour, Threads: 100, UserAgent: "a browser",
-			}
+			o := simulatedtest.Options{Key: canary, Median: time.Hour, Threads: 100, UserAgent: "a browser"}
 			busy := simulatedtest.New(o)
 			o.Median = time.Millisecond
 			service := simulatedtest.New(o)

@@ -68,8 +68,8 @@ func TestCreateTaskReports(t *testing.T) {
 			testkit.Equal(t, "ledger", s.Sold()[0].Reported, c.word)
 			testkit.Equal(t, "unknown", report("k", "12"), any(wire.CodeNoTask))
 			testkit.Equal(t, "no id", report("k", "null"), any(wire.CodeNoTask))
-			testkit.Equal(t, "counted", s.Totals().ByAction[Report], 6)
-			s.SetFaults(Fault{On: Report, Kind: Code, Code: "ERROR_X", When: func(call Call) bool { return call.Task == id }})
+			testkit.Equal(t, "counted", s.Totals().ByAction[wire.Report], 6)
+			s.SetFaults(Fault{On: "report", Kind: Code, Code: "ERROR_X", When: func(call Call) bool { return call.Task == id }})
 			testkit.Equal(t, "a fault", report("k", id), any("ERROR_X"))
 		})
 	}

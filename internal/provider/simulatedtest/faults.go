@@ -13,15 +13,11 @@ import (
 // Action is the purpose of a call. All protocols have the same actions.
 type Action = wire.Action
 
-// The actions.
-const (
-	Submit  = wire.Submit
-	Poll    = wire.Poll
-	Balance = wire.Balance
-	Report  = wire.Report
-	Threads = wire.Threads
-	Other   = wire.Other
-)
+// Submit is the action of a submit.
+const Submit = wire.Submit
+
+// Poll is the action of a poll.
+const Poll = wire.Poll
 
 // Call describes a call for Fault.When.
 type Call struct {
@@ -39,7 +35,7 @@ const (
 	Hang     Kind = "hang"     // no response until the caller disconnects or the Service is closed
 	HTML     Kind = "html"     // an HTML page instead of the true response
 	Status   Kind = "status"   // an HTTP status instead of the true response
-	Redirect Kind = "redirect" // a redirect with status 307 to /redirected; a request for this path counts as Other
+	Redirect Kind = "redirect" // a redirect with status 307 to /redirected; a request for this path counts as wire.Other
 	Types    Kind = "types"    // JSON whose fields have the wrong types
 	Code     Kind = "code"     // the error code Fault.Code instead of the true response
 )
@@ -58,11 +54,7 @@ type Fault struct {
 	Status   int    // for the kind Status: the HTTP status; 0 = 500
 }
 
-const (
-	htmlBody = "<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head>" +
-		"<body><h1>502 Bad Gateway</h1></body></html>\n"
-	typesBody = `{"status":{"code":"1"},"request":[{"id":null}],"errorId":"none","taskId":[true],"solution":7}`
-)
+const typesBody = `{"status":{"code":"1"},"request":[{"id":null}],"errorId":"none","taskId":[true],"solution":7}`
 
 // armedFault is a fault in force together with its state, which the mutex of the Service guards.
 type armedFault struct {
@@ -120,7 +112,7 @@ func (s *Service) failCall(w http.ResponseWriter, r *http.Request, q *query, fau
 	case Code:
 		reply = q.refuse(fault.Code)
 	case HTML:
-		reply = wire.Reply{Type: "text/html; charset=utf-8", Body: []byte(htmlBody)}
+		reply = wire.Reply{Type: "text/html; charset=utf-8", Body: []byte("<!DOCTYPE html><h1>502 Bad Gateway</h1>\n")}
 	case Types:
 		reply = wire.Reply{Type: wire.JSONText, Body: []byte(typesBody)}
 	case Status:

@@ -2,7 +2,7 @@ package simulatedtest
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"maps"
 	"strconv"
 	"time"
@@ -59,8 +59,7 @@ func (s *Service) ledger() Ledger {
 		sale := Sale{bought: t, Task: strconv.FormatInt(t.Number, 10), Pinged: s.pinged[t.Number]}
 		if !t.Failed {
 			sale.Token = s.core.Token(t)
-			sum := sha256.Sum256([]byte(sale.Token))
-			sale.TokenSHA256 = hex.EncodeToString(sum[:])
+			sale.TokenSHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(sale.Token)))
 		}
 		l.Sales[i] = sale
 		switch {

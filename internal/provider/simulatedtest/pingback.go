@@ -57,7 +57,7 @@ func (s *Service) pingRequest(ctx context.Context, t simulated.Task, target stri
 		code = s.core.Token(t)
 	}
 	values := url.Values{"id": {strconv.FormatInt(t.Number, 10)}, "code": {code}}.Encode()
-	if s.opts.Flavour != TwoCaptcha {
+	if !s.opts.PingForms {
 		joint := "?"
 		if strings.Contains(target, "?") {
 			joint = "&"

@@ -23,29 +23,17 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Flavour is the service whose in_php callbacks a Service sends: a GET, or a form.
-type Flavour string
-
-// The flavours. The default is CaptchaAI.
-const (
-	CaptchaAI  Flavour = "captchaai"
-	TwoCaptcha Flavour = "2captcha"
-)
-
 // Options has the fields of simulated.Options and of the additions. Tests pass Options as JSON to a Service in another
 // process; the field Fault.When cannot be passed.
 type Options struct {
-	Flavour   Flavour
-	Key       string
-	Median    time.Duration
-	Sigma     float64
-	Balance   float64
-	Threads   int
-	FailShare float64
-	Seed      uint64
-	UserAgent string
+	Key, UserAgent            string
+	Median                    time.Duration
+	Sigma, Balance, FailShare float64
+	Threads                   int
+	Seed                      uint64
 
 	LedgerHTTP bool    // serve /ledger, without keys, proxies and token texts, and /faults
+	PingForms  bool    // pingbacks are forms, as those of 2captcha, instead of GETs
 	PingShare  float64 // share of the requested pingbacks that are sent; 0 = all
 	Faults     []Fault // the faults in force at the start; SetFaults replaces them
 }
@@ -139,7 +127,7 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
 	}
 	c, inPHP := wire.Read(sent), wire.IsInPHPPath(r.URL.Path)
-	q := &query{Call: Call{Action: Other}, refuse: func(code string) wire.Reply { return c.Failed(code, code) }}
+	q := &query{Call: Call{Action: wire.Other}, refuse: func(code string) wire.Reply { return c.Failed(code, code) }}
 	if c.Action == Submit || inPHP && c.Bad == "" || wire.IsCreateTaskPath(r.URL.Path) {
 		q.Action, q.Task = c.Action, strings.Join(c.IDs, ",")
 	}
@@ -158,10 +146,8 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 // IdentityOf returns the hash of the identity for which a token was solved. It returns false if no Service made
 // the token.
 func IdentityOf(token string) (hash string, is bool) {
-	if found := simulatedToken.FindStringSubmatch(token); found != nil {
-		return found[1], true
-	}
-	return "", false
+	found := append(simulatedToken.FindStringSubmatch(token), "", "") // "" = none
+	return found[1], found[1] != ""
 }
 
 var simulatedToken = regexp.MustCompile(`SIMULATED\.[^.]*\.[^.]*\.([0-9a-f]{32})\.`)

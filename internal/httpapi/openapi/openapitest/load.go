@@ -1,7 +1,6 @@
 package openapitest
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -37,22 +36,13 @@ type node struct {
 
 // Load reads a description in YAML.
 func Load(document []byte) (*Description, error) {
-	var plain any
-	if err := yaml.Unmarshal(document, &plain); err != nil {
+	d := &Description{compiler: jsonschema.NewCompiler()}
+	if err := yaml.Unmarshal(document, &d.root); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(plain)
-	if err != nil {
-		return nil, err
-	}
-	root, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
-	if err != nil {
-		return nil, err
-	}
-	d := &Description{root: root, compiler: jsonschema.NewCompiler()}
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	d.compiler.AssertFormat()
-	return d, d.compiler.AddResource(documentURL, root)
+	return d, d.compiler.AddResource(documentURL, d.root)
 }
 
 // validate checks a value against the schema of a header or a media type.

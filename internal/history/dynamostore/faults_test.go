@@ -23,9 +23,11 @@ import (
 // The store repeats throttled calls and transactions that meet others, and so counts each row once.
 func TestBusyServiceIsAskedAgain(t *testing.T) {
 	for name, fate := range map[string]dynamotest.Fate{
-		"throttled":   {Answer: "ProvisionedThroughputExceededException"},
-		"met":         {Answer: "TransactionCanceledException", Reasons: []string{"None", "TransactionConflict"}},
-		"throttled 2": {Answer: "TransactionCanceledException", Reasons: []string{"ThrottlingError", "None"}},
+		"throttled": {Answer: "ProvisionedThroughputExceededException"},
+		"met": {Answer: "TransactionCanceledException",
+			Reasons: []map[string]string{{"Code": "None"}, {"Code": "TransactionConflict"}}},
+		"throttled 2": {Answer: "TransactionCanceledException",
+			Reasons: []map[string]string{{"Code": "ThrottlingError"}, {"Code": "None"}}},
 		"under way":   {Answer: "TransactionInProgressException"},
 		"broken":      {Before: true},
 		"lost answer": {After: true}, // the token of the transaction prevents that it counts twice

@@ -20,10 +20,10 @@ import (
 // Fate describes how the proxy handles a request.
 type Fate struct {
 	// Answer is an error type of DynamoDB, such as ThrottlingException. The proxy returns this error
-	// and does not forward the request; "" = no error. Reasons are the cancellation reasons of a
+	// and does not forward the request; "" = no error. Reasons are the CancellationReasons of a
 	// TransactionCanceledException.
 	Answer  string
-	Reasons []string
+	Reasons []map[string]string
 	// If Before is true, the proxy cuts the connection and does not forward the request. If After is
 	// true, the proxy forwards the request, but cuts the connection before the response.
 	Before, After bool
@@ -89,14 +89,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func writeError(w http.ResponseWriter, fate Fate) {
-	answer := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#" + fate.Answer, "message": "injected"}
-	if fate.Reasons != nil {
-		var reasons []map[string]string
-		for _, code := range fate.Reasons {
-			reasons = append(reasons, map[string]string{"Code": code})
-		}
-		answer["CancellationReasons"] = reasons
-	}
+	answer := map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#" + fate.Answer, "message": "injected",
+		"CancellationReasons": fate.Reasons}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.WriteHeader(http.StatusBadRequest)
 	_ = json.NewEncoder(w).Encode(answer)

@@ -144,7 +144,7 @@ func toSentinels(t *testing.T, first, second string) (redis, sentinel string) {
 	addresses := []string{"10.0.0.11:6379", first, addressOf("10.0.0.11:6379"), addressOf(first), "10.0.0.12:6379", second}
 	var sentinels []string
 	for i := range 3 {
-		sentinel = redistest.SentinelOf(t, "")
+		sentinel = redistest.SentinelOf(t, "").Addr
 		sentinels = append(sentinels, fmt.Sprintf("10.0.0.%d:26379", 11+i), sentinel)
 	}
 	bash(t, t.TempDir(), blocks(t, "redis.md", "## Moving to sentinels")[0], nil, append(addresses[2:], sentinels...)...)

@@ -89,7 +89,7 @@ func TestPasswordOfSentinels(t *testing.T) {
 	t.Parallel()
 	_, port, _ := net.SplitHostPort(redistest.Server(t))
 	sentinel := "redis://" + redistest.SentinelOf(t,
-		"user default off\nuser watcher on >secret allchannels +@all\nsentinel monitor main 127.0.0.1 "+port+" 1\n")
+		"user default off\nuser watcher on >secret allchannels +@all\nsentinel monitor main 127.0.0.1 "+port+" 1\n").Addr
 	for _, c := range []struct{ user, password, master, want string }{
 		{"", "", "main", "the sentinels require a password: set redis.sentinel_password"},
 		{"watcher", "wrong", "main", "the sentinels refuse redis.sentinel_user or redis.sentinel_password"},

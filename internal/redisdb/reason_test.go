@@ -26,7 +26,7 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 	const password = "canary-password"
 	locked := redistest.Server(t, "--requirepass", "other")
 	_, replica, _ := net.SplitHostPort(redistest.Server(t, "--replicaof", "127.0.0.1 1"))
-	liar := redistest.SentinelOf(t, "sentinel monitor main 127.0.0.1 "+replica+" 1\n") // names a replica as the master
+	liar := redistest.SentinelOf(t, "sentinel monitor main 127.0.0.1 "+replica+" 1\n").Addr // names a replica as master
 	of := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	untrusted := func(err error) error { return &tls.CertificateVerificationError{Err: err} }
 	const at = "redis://:" + password + "@redis.example.com:6379"

@@ -22,9 +22,6 @@ import (
 	"poold/internal/testkit"
 )
 
-// missing is the error message on a machine that lacks the server.
-const missing = "PostgreSQL's server is not on this machine (scripts/test installs it, or apt-get install postgresql)"
-
 // Password is the superuser's password on every server. It is long and rare, so that a test can search
 // logs and errors for it.
 const Password = "canary-7f3e1c52"
@@ -109,8 +106,7 @@ func (s *Server) Up(t testing.TB) {
 			exited = s.launch(t)
 		default:
 		}
-		pgIsReady, port := filepath.Join(s.bin, "pg_isready"), strconv.Itoa(s.Port)
-		return exec.Command(pgIsReady, "--quiet", "--host", "127.0.0.1", "--port", port).Run() == nil
+		return exec.Command(filepath.Join(s.bin, "pg_isready"), "--quiet", "--dbname", s.Address("postgres")).Run() == nil
 	})
 }
 
@@ -192,10 +188,7 @@ func (s *Server) children() (found []int) {
 func stat(pid int) (state string, parent int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // an error means that the process has ended
 	// The name in brackets may contain spaces and brackets.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 2 {
-		return "", 0
-	}
+	fields := append(strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])), "", "")
 	parent, _ = strconv.Atoi(fields[1])
 	return fields[0], parent
 }
@@ -226,7 +219,7 @@ func programs(t testing.TB) string {
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if len(found) == 0 {
-		t.Fatal(missing)
+		t.Fatal("PostgreSQL's server is not on this machine (scripts/test installs it, or apt-get install postgresql)")
 	}
 	return found[len(found)-1]
 }
@@ -242,9 +235,7 @@ func otherUser(t testing.TB) *syscall.SysProcAttr {
 	if err != nil {
 		t.Fatalf("PostgreSQL refuses to run as root, and there is no other user: %v", err)
 	}
-	uid, err := strconv.ParseUint(found.Uid, 10, 32)
-	testkit.NoError(t, err)
-	gid, err := strconv.ParseUint(found.Gid, 10, 32)
-	testkit.NoError(t, err)
+	uid, _ := strconv.Atoi(found.Uid) // numbers, on every system with root
+	gid, _ := strconv.Atoi(found.Gid)
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }

@@ -15,10 +15,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// afterStart is a time whose Unix milliseconds have 13 digits, as the scripts require. Bubbles begin
-// in 2000, when Unix milliseconds had 12 digits.
-var afterStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
 // Bubble is an embedded server for synctest bubbles: scripts, TIME and TTLs use the clock of the
 // bubble. A call takes about half a millisecond of real time.
 type Bubble struct {
@@ -34,10 +30,10 @@ type Bubble struct {
 type Answer func(command string, args []string) (reply string)
 
 // InBubble starts an embedded server, which stops when the test ends. InBubble must be called inside
-// a bubble, and moves the bubble's clock to 2026.
+// a bubble, and moves the bubble's clock from 2000 to 2026: the scripts require Unix milliseconds of 13 digits.
 func InBubble(t testing.TB) *Bubble {
 	t.Helper()
-	time.Sleep(time.Until(afterStart))
+	time.Sleep(time.Until(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
 	b := Embedded(t)
 	// A pool of go-redis that failed to dial sleeps for a second before it finds that it is closed.
 	t.Cleanup(func() { time.Sleep(2 * time.Second) })

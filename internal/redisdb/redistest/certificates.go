@@ -1,12 +1,10 @@
 package redistest
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,13 +19,12 @@ import (
 func Certificates(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.NoError(t, err)
+	public, key, _ := ed25519.GenerateKey(nil)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
 		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
-	certificate, _ := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	certificate, _ := x509.CreateCertificate(rand.Reader, template, template, public, key)
 	private, _ := x509.MarshalPKCS8PrivateKey(key)
 	for name, block := range map[string]*pem.Block{
 		"cert.pem": {Type: "CERTIFICATE", Bytes: certificate}, "key.pem": {Type: "PRIVATE KEY", Bytes: private},

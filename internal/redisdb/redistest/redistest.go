@@ -84,7 +84,7 @@ func SentinelNodes(t testing.TB) []Node {
 	address := strings.Replace(master.Addr, ":", " ", 1)
 	nodes := []Node{master, startNode(t, "redis-server", "--replicaof", address)}
 	for range 3 {
-		nodes = append(nodes, sentinelNode(t, fmt.Sprintf("sentinel monitor %s %s 2\n"+
+		nodes = append(nodes, SentinelOf(t, fmt.Sprintf("sentinel monitor %s %s 2\n"+
 			"sentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", MasterName, address)))
 	}
 	for _, node := range nodes[2:] {
@@ -95,14 +95,9 @@ func SentinelNodes(t testing.TB) []Node {
 	return nodes
 }
 
-// SentinelOf starts one sentinel with this text in its configuration file, and returns its address.
-// Without a text the sentinel watches no master.
-func SentinelOf(t testing.TB, text string) string {
-	t.Helper()
-	return sentinelNode(t, text).Addr
-}
-
-func sentinelNode(t testing.TB, text string) Node {
+// SentinelOf starts one sentinel with this text in its configuration file. Without a text the sentinel watches no
+// master.
+func SentinelOf(t testing.TB, text string) Node {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	testkit.NoError(t, os.WriteFile(config, []byte(text), 0o600))

@@ -26,9 +26,9 @@ var sizeLimits = []struct {
 	{"daemon", "Go lines of the packages in poold, without Lua", 21950},
 	{"lua", "lines of scripts", 810},
 	{"web", "lines of templates, styles and scripts of the page, without htmx", 425},
-	{"helpers", "Go lines of test packages, scripts and benches", 3000},
+	{"helpers", "Go lines of test packages, scripts and benches", 2980},
 	{"tests", "Go lines of _test.go files", 29750},
-	{"words", "words of Markdown", 23950},
+	{"words", "words of Markdown", 24100},
 }
 
 // The table of sizes holds. With -v the test prints the table and the lines of each package in the daemon.

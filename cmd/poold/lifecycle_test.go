@@ -73,7 +73,7 @@ func TestEachPartRunsAndStops(t *testing.T) {
 		{"beats, adopts and ends orders", "purchase.(*Buyer).Run("},
 		{"expires keys of the embedded Redis", "poold.(*embeddedRedis).run("},
 		{"deletes old claims", "claims.(*Postgres).Run("},
-		{"deletes old records", "pgstore.(*Store).Run("},
+		{"deletes old records", "pgstore.(*Tables).Run("},
 		{"sends the history", "history.(*Sender).Run("},
 		{"decides about targets", "refill.(*Manager).Run("},
 		{"buys pictures and shared solves", "solve.(*Service).Run("},

@@ -16,7 +16,7 @@ import (
 type Store struct {
 	Kind, Key string             // postgres or dynamodb, and the key in pools.yaml
 	DB        *postgres.DB       // nil = it is the table
-	Table     *dynamostore.Store // nil = it is a database
+	Table     *dynamostore.Table // nil = it is a database
 	Ready     string             // what Init has done
 	Init      func(context.Context) error
 	// Start prepares the store for the daemon. The error is a history.ErrDown, ctx's error, or a permanent one.

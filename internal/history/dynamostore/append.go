@@ -31,7 +31,7 @@ type entry struct {
 }
 
 // Append implements history.Sink.
-func (s *Store) Append(ctx context.Context, rows []history.Row) error {
+func (s *Table) Append(ctx context.Context, rows []history.Row) error {
 	entries, active := map[key]entry{}, map[string]item{}
 	for _, r := range rows {
 		keep := s.keep[r.Kind]
@@ -56,7 +56,7 @@ func (s *Store) Append(ctx context.Context, rows []history.Row) error {
 }
 
 // putNew puts the items that the table lacks, and adds only these to the figures.
-func (s *Store) putNew(ctx context.Context, list []entry) error {
+func (s *Table) putNew(ctx context.Context, list []entry) error {
 	for len(list) > 0 {
 		in, n := s.transaction(list)
 		_, err := s.client.TransactWriteItems(ctx, in)
@@ -71,7 +71,7 @@ func (s *Store) putNew(ctx context.Context, list []entry) error {
 
 // transaction returns a transaction of the first n entries: as many as fit. The transaction puts their items, on
 // condition that they are new, and adds the entries to the figures.
-func (s *Store) transaction(list []entry) (in *dynamodb.TransactWriteItemsInput, n int) {
+func (s *Table) transaction(list []entry) (in *dynamodb.TransactWriteItemsInput, n int) {
 	in, totals := &dynamodb.TransactWriteItemsInput{}, map[key]*history.Sum{}
 	for ; n < len(list) && n+len(totals)+1+len(list[n].Sums) <= mostItems; n++ {
 		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Put: &types.Put{
@@ -106,7 +106,7 @@ func (s *Store) transaction(list []entry) (in *dynamodb.TransactWriteItemsInput,
 // putCopies puts the copies of ended orders by site and by task. It also puts the items of orders in flight, and
 // removes these items when the orders have ended. BatchWriteItem would cost the same units, but has no conditions, and
 // its caller must repeat the writes that it left out.
-func (s *Store) putCopies(ctx context.Context, list []entry, active map[string]item) error {
+func (s *Table) putCopies(ctx context.Context, list []entry, active map[string]item) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(mostConcurrent)
 	put := func(in *dynamodb.PutItemInput, i item) {
@@ -224,7 +224,7 @@ func sumKey(s *history.Sum) key {
 
 // sumNames returns the attributes of a sum except its figures. The figures of a caller's key expire together with the
 // last hand-out of the day.
-func (s *Store) sumNames(sum *history.Sum) item {
+func (s *Table) sumNames(sum *history.Sum) item {
 	switch sum.Scope {
 	case history.ScopeType:
 		return item{"captcha_type": sum.Name}

@@ -28,7 +28,7 @@ import (
 	"poold/internal/testkit"
 )
 
-func openStore(t testing.TB, o targets.History) *Store {
+func openStore(t testing.TB, o targets.History) *Table {
 	t.Helper()
 	o.Table, o.Keep = cmp.Or(o.Table, "CaptchaSolves"), cmp.Or(o.Keep, 90*24*time.Hour)
 	s, err := Open(t.Context(), o)
@@ -46,7 +46,7 @@ func newTable(t testing.TB, endpoint string) string {
 
 // openThrough starts an emulator and opens a store on a new table. A proxy forwards the requests of the store. The
 // function judge decides the fate of each one.
-func openThrough(t testing.TB, judge func(operation string, body []byte) dynamotest.Fate) (*Store, *dynamotest.Proxy) {
+func openThrough(t testing.TB, judge func(operation string, body []byte) dynamotest.Fate) (*Table, *dynamotest.Proxy) {
 	t.Helper()
 	dynamotest.Credentials(t.Setenv)
 	server := dynamotest.Start(t)
@@ -88,7 +88,7 @@ func purchase(n int, submitted time.Time) history.Row {
 	return o.Row()
 }
 
-func mustAppend(t testing.TB, s *Store, rows ...history.Row) {
+func mustAppend(t testing.TB, s *Table, rows ...history.Row) {
 	t.Helper()
 	for batch := range slices.Chunk(rows, history.MostBatch) {
 		testkit.NoError(t, s.Append(t.Context(), batch))
@@ -96,7 +96,7 @@ func mustAppend(t testing.TB, s *Store, rows ...history.Row) {
 }
 
 // checkAll checks that each order of yesterday is there once, with its copies, and counts once.
-func checkAll(t testing.TB, s *Store, rows []history.Row) {
+func checkAll(t testing.TB, s *Table, rows []history.Row) {
 	t.Helper()
 	want, got := map[key]history.Figures{}, map[key]history.Figures{}
 	for _, r := range rows {
@@ -126,7 +126,7 @@ func checkAll(t testing.TB, s *Store, rows []history.Row) {
 }
 
 // query queries the table or an index, newest first, as a program does that knows only the table.
-func query(t testing.TB, s *Store, index *string, condition string, values map[string]string) (items []item) {
+func query(t testing.TB, s *Table, index *string, condition string, values map[string]string) (items []item) {
 	t.Helper()
 	out, err := s.client.Query(t.Context(), &dynamodb.QueryInput{
 		TableName: aws.String(s.table), IndexName: index, KeyConditionExpression: aws.String(condition),

@@ -19,7 +19,7 @@ import (
 const index = "GSI1"
 
 // Find implements history.Sink.
-func (s *Store) Find(ctx context.Context, q history.Query) (page history.Page, err error) {
+func (s *Table) Find(ctx context.Context, q history.Query) (page history.Page, err error) {
 	low, high := stamp(ceil(q.From)), ":" // of positions; ":" sorts after every one
 	if !q.To.IsZero() {
 		high = stamp(ceil(q.To)) // the positions of this time sort after this text
@@ -74,7 +74,7 @@ func ceil(at time.Time) time.Time {
 }
 
 // Days implements history.Sink.
-func (s *Store) Days(ctx context.Context, day time.Time) (sums []history.Sum, err error) {
+func (s *Table) Days(ctx context.Context, day time.Time) (sums []history.Sum, err error) {
 	date := day.UTC().Format(time.DateOnly)
 	all := expression.NewBuilder().WithKeyCondition(expression.Key("PK").Equal(expression.Value("STATS#" + date)))
 	err = s.query(ctx, all, nil, history.MostLimit, func(i item) bool {
@@ -102,7 +102,7 @@ var figures = map[string]string{"successful": "solved", "total_elapsed": "elapse
 
 // query passes the items to the function see, the greatest sort key first, until see returns false. A call of DynamoDB
 // reads at most `limit` items.
-func (s *Store) query(ctx context.Context, b expression.Builder, of *string, limit int, see func(item) bool) error {
+func (s *Table) query(ctx context.Context, b expression.Builder, of *string, limit int, see func(item) bool) error {
 	ttl := expression.Name("ttl") // DynamoDB deletes expired items hours or days later
 	kept := expression.AttributeNotExists(ttl).Or(ttl.GreaterThan(expression.Value(time.Now().Unix())))
 	built := must(b.WithFilter(kept).Build())

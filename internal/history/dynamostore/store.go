@@ -40,8 +40,8 @@ const (
 // all.
 var pauses = backoff.Doubling{First: 25 * time.Millisecond, Most: 500 * time.Millisecond}
 
-// Store implements history.Sink in one table. The figures of a day by type and by target never expire.
-type Store struct {
+// Table implements history.Sink in one table. The figures of a day by type and by target never expire.
+type Table struct {
 	client    *dynamodb.Client
 	transport *http.Transport
 	table     string
@@ -51,7 +51,7 @@ type Store struct {
 // Open reads AWS's configuration from the environment and the shared files. It does not connect. The caller must close
 // the store. If the present file has no audit, hand-outs that the store still has from an earlier file are kept as long
 // as orders.
-func Open(ctx context.Context, set targets.History) (*Store, error) {
+func Open(ctx context.Context, set targets.History) (*Table, error) {
 	c, err := config.LoadDefaultConfig(ctx, config.WithRegion(set.Region))
 	if err != nil {
 		if missing := (config.SharedConfigProfileNotExistError{}); errors.As(err, &missing) {
@@ -63,7 +63,7 @@ func Open(ctx context.Context, set targets.History) (*Store, error) {
 		return nil, errors.New("dynamodb: no region is known: set the region of the history, or AWS_REGION")
 	}
 	c.Region = cmp.Or(c.Region, "us-east-1") // of an emulator; the SDK needs one
-	s := &Store{table: set.Table}
+	s := &Table{table: set.Table}
 	s.transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit,
 		IdleConnTimeout: time.Minute}
 	s.keep = map[history.Kind]time.Duration{history.KindOrder: set.Keep, history.KindHandout: cmp.Or(set.Audit, set.Keep)}
@@ -87,7 +87,7 @@ func Open(ctx context.Context, set targets.History) (*Store, error) {
 }
 
 // Close closes the connections. No call of another method may be running.
-func (s *Store) Close() { s.transport.CloseIdleConnections() }
+func (s *Table) Close() { s.transport.CloseIdleConnections() }
 
 // refuseRedirect follows no redirect, because a signed request is valid for one host only.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -130,14 +130,14 @@ func exists(r types.CancellationReason) bool { return aws.ToString(r.Code) == "C
 
 // downError adds the operation to an error and makes it a history.ErrDown, or the error of ctx if ctx has ended. It
 // omits the SDK's text, which contains addresses and account names.
-func (s *Store) downError(ctx context.Context, doing string, err error) error {
+func (s *Table) downError(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: %w: %s", doing, cmp.Or(ctx.Err(), history.ErrDown), s.reason(err))
 }
 
-func (s *Store) reason(err error) string {
+func (s *Table) reason(err error) string {
 	answer, unknown := smithy.APIError(&smithy.GenericAPIError{}), (*net.DNSError)(nil)
 	errors.As(err, &answer)
 	switch code := answer.ErrorCode(); {

@@ -16,7 +16,7 @@ import (
 
 // Check compares the table with the shape that the store needs. If the table cannot be read, the error is a
 // history.ErrDown. If the table has another shape, the error names both.
-func (s *Store) Check(ctx context.Context) error {
+func (s *Table) Check(ctx context.Context) error {
 	table, expiry, err := s.describe(ctx)
 	if err != nil {
 		return s.downError(ctx, "looking at the table", err)
@@ -25,7 +25,7 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // describe returns the description of the table, and the attribute by which its items expire; "" = items do not expire.
-func (s *Store) describe(ctx context.Context) (table *types.TableDescription, expiry string, err error) {
+func (s *Table) describe(ctx context.Context) (table *types.TableDescription, expiry string, err error) {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})
 	if err != nil {
 		return nil, "", err
@@ -42,7 +42,7 @@ func (s *Store) describe(ctx context.Context) (table *types.TableDescription, ex
 
 // Init creates the table, its index and its time to live. It keeps existing parts. If an existing part has a wrong
 // shape, Init changes nothing and its error names both shapes.
-func (s *Store) Init(ctx context.Context) error {
+func (s *Table) Init(ctx context.Context) error {
 	in := dynamodb.CreateTableInput{TableName: &s.table}
 	must(0, json.Unmarshal([]byte(tableShape), &in))
 	_, err := s.client.CreateTable(ctx, &in)
@@ -108,7 +108,7 @@ func shapeOf(table *types.TableDescription, expiry string) string {
 }
 
 // checkShape returns an error if a table has another shape than the store needs.
-func (s *Store) checkShape(table *types.TableDescription, expiry string) error {
+func (s *Table) checkShape(table *types.TableDescription, expiry string) error {
 	if shape := shapeOf(table, expiry); shape != wanted {
 		return fmt.Errorf("dynamodb: the table %s is of another shape: it has %s; poold needs %s", s.table, shape, wanted)
 	}

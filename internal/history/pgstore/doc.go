@@ -7,6 +7,6 @@
 //
 // A query reads one page from an index, newest first. A query for a few targets reads one page for each of them.
 //
-// Expired rows are neither written nor found, and Store.Run deletes them in small batches. Ages are measured with the
+// Expired rows are neither written nor found, and Tables.Run deletes them in small batches. Ages are measured with the
 // server's clock.
 package pgstore

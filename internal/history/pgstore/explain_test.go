@@ -87,7 +87,7 @@ func testIndexes(t *testing.T, server *postgrestest.Server) {
 }
 
 // explain returns the plan of a statement, and how many pages of 8 kB it reads.
-func explain(t *testing.T, s *Store, sql string, args []any) (text string, pages int) {
+func explain(t *testing.T, s *Tables, sql string, args []any) (text string, pages int) {
 	t.Helper()
 	testkit.NoError(t, s.db.Do(t.Context(), func(ctx context.Context, tx postgres.Tx) error {
 		text = ""

@@ -15,23 +15,23 @@ import (
 // sweepEvery is the interval between two deletions of expired rows.
 const sweepEvery = time.Minute
 
-// Store implements history.Sink.
-type Store struct {
+// Tables implements history.Sink in the tables of a database.
+type Tables struct {
 	db              *postgres.DB
 	keep, keepAudit time.Duration // how long orders, and hand-outs, are kept with their figures
 }
 
-var _ history.Sink = (*Store)(nil)
+var _ history.Sink = (*Tables)(nil)
 
 // New returns the store of a database. keepAudit is 0 if the file keeps no audit. In this case hand-outs that the store
-// still has from an earlier file are kept as long as orders. Store.Run calls postgres.DB.Run, so the caller must not
+// still has from an earlier file are kept as long as orders. Tables.Run calls postgres.DB.Run, so the caller must not
 // call postgres.DB.Run.
-func New(db *postgres.DB, keep, keepAudit time.Duration) *Store {
-	return &Store{db, keep, cmp.Or(keepAudit, keep)}
+func New(db *postgres.DB, keep, keepAudit time.Duration) *Tables {
+	return &Tables{db, keep, cmp.Or(keepAudit, keep)}
 }
 
 // Run runs the database, and deletes expired rows until ctx ends.
-func (s *Store) Run(ctx context.Context) error { return s.db.Run(ctx, sweepEvery, s.forget) }
+func (s *Tables) Run(ctx context.Context) error { return s.db.Run(ctx, sweepEvery, s.forget) }
 
 const (
 	columns = `kind, id, at, target, owner, sitekey, task, status, key, content`
@@ -48,7 +48,7 @@ const (
 )
 
 // Append implements history.Sink.
-func (s *Store) Append(ctx context.Context, rows []history.Row) error {
+func (s *Tables) Append(ctx context.Context, rows []history.Row) error {
 	var list []history.Row             // its JSON has the columns of captcha_history
 	sums := map[string][]history.Sum{} // by kind and ID
 	for _, r := range rows {
@@ -94,7 +94,7 @@ type figure struct {
 const fewTargets = 20
 
 // query returns the statement that reads a page and one more row, newest first.
-func (s *Store) query(q history.Query) (sql string, args []any) {
+func (s *Tables) query(q history.Query) (sql string, args []any) {
 	kind, keep := history.KindOrder, s.keep
 	if q.By == history.ByKey {
 		kind, keep = history.KindHandout, s.keepAudit
@@ -132,7 +132,7 @@ func (s *Store) query(q history.Query) (sql string, args []any) {
 const unsorted = "set local enable_bitmapscan = off"
 
 // Find implements history.Sink.
-func (s *Store) Find(ctx context.Context, q history.Query) (p history.Page, err error) {
+func (s *Tables) Find(ctx context.Context, q history.Query) (p history.Page, err error) {
 	sql, args := s.query(q)
 	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		if _, err := tx.Exec(ctx, unsorted); err != nil {
@@ -150,7 +150,7 @@ func (s *Store) Find(ctx context.Context, q history.Query) (p history.Page, err 
 }
 
 // Days implements history.Sink.
-func (s *Store) Days(ctx context.Context, day time.Time) (list []history.Sum, err error) {
+func (s *Tables) Days(ctx context.Context, day time.Time) (list []history.Sum, err error) {
 	date := day.UTC().Format(time.DateOnly)
 	err = s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) error {
 		var f figure
@@ -181,7 +181,7 @@ const (
 )
 
 // forget deletes expired rows.
-func (s *Store) forget(ctx context.Context) error {
+func (s *Tables) forget(ctx context.Context) error {
 	for kind, keep := range map[history.Kind]time.Duration{history.KindOrder: s.keep, history.KindHandout: s.keepAudit} {
 		for _, statement := range []string{forgetRows, forgetDays} {
 			for deleted := int64(mostDeleted); deleted == mostDeleted; {

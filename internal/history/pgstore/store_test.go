@@ -26,7 +26,7 @@ const quarter = 90 * 24 * time.Hour
 // openStore returns the store of one daemon until the test ends. If the server responds, openStore
 // creates the schema. It does not run the deletion of expired rows.
 func openStore(t testing.TB, address string, limit time.Duration, keep,
-	keepAudit time.Duration) (*Store, *testkit.Log) {
+	keepAudit time.Duration) (*Tables, *testkit.Log) {
 	t.Helper()
 	l := &testkit.Log{}
 	db, err := postgres.Open(address, limit, l.Logger())

@@ -99,17 +99,17 @@ func TestListsKeepTheNewest(t *testing.T) {
 	}
 }
 
-type call = func(context.Context, *redisstore.Store) error
+type call = func(context.Context, *redisstore.Lists) error
 
 var calls = map[string]call{
-	"Append": func(ctx context.Context, s *redisstore.Store) error {
+	"Append": func(ctx context.Context, s *redisstore.Lists) error {
 		return s.Append(ctx, []history.Row{historytest.Order("new", time.Now()), historytest.Handout("new", time.Now())})
 	},
-	"Find": func(ctx context.Context, s *redisstore.Store) error {
+	"Find": func(ctx context.Context, s *redisstore.Lists) error {
 		_, err := s.Find(ctx, history.Query{By: history.ByTask, Value: "task", Limit: 1})
 		return err
 	},
-	"Days": func(ctx context.Context, s *redisstore.Store) error {
+	"Days": func(ctx context.Context, s *redisstore.Lists) error {
 		_, err := s.Days(ctx, time.Now())
 		return err
 	},

@@ -65,21 +65,21 @@ const (
 	mostOfKey    = 10_000
 )
 
-// Store implements history.Sink.
-type Store struct {
+// Lists implements history.Sink in lists of the rows, and in figures of days.
+type Lists struct {
 	db              *redisdb.DB
 	keep, keepAudit time.Duration // how long orders, and hand-outs, are kept with their figures
 }
 
-var _ history.Sink = (*Store)(nil)
+var _ history.Sink = (*Lists)(nil)
 
-// New returns a Store that uses db. The caller opens, runs and closes db.
-func New(db *redisdb.DB, keep, keepAudit time.Duration) *Store { return &Store{db, keep, keepAudit} }
+// New returns Lists that use db. The caller opens, runs and closes db.
+func New(db *redisdb.DB, keep, keepAudit time.Duration) *Lists { return &Lists{db, keep, keepAudit} }
 
-func (s *Store) key(kind, of string) string { return s.db.Prefix + ":" + kind + ":{history}:" + of }
+func (s *Lists) key(kind, of string) string { return s.db.Prefix + ":" + kind + ":{history}:" + of }
 
 // day returns the key of a day and how long rows of a kind are kept.
-func (s *Store) day(kind history.Kind, date string) (string, time.Duration) {
+func (s *Lists) day(kind history.Kind, date string) (string, time.Duration) {
 	if kind == history.KindHandout {
 		return s.key("usage", date), s.keepAudit
 	}
@@ -87,7 +87,7 @@ func (s *Store) day(kind history.Kind, date string) (string, time.Duration) {
 }
 
 // Append implements history.Sink.
-func (s *Store) Append(ctx context.Context, rows []history.Row) error {
+func (s *Lists) Append(ctx context.Context, rows []history.Row) error {
 	fresh := map[string]*history.Row{}
 	for i := range rows {
 		_, keep := s.day(rows[i].Kind, "")
@@ -109,7 +109,7 @@ func (s *Store) Append(ctx context.Context, rows []history.Row) error {
 
 // append appends rows if the lists contain none of them. Otherwise it changes nothing and returns the rows that they
 // contain.
-func (s *Store) append(ctx context.Context, rows map[string]*history.Row) (known []string, err error) {
+func (s *Lists) append(ctx context.Context, rows map[string]*history.Row) (known []string, err error) {
 	heads, items, sums := map[string][]any{}, map[string][]any{}, map[string]map[string]int64{}
 	begin := func(key string, keep time.Duration, most int) {
 		if heads[key] == nil {
@@ -148,7 +148,7 @@ func (s *Store) append(ctx context.Context, rows map[string]*history.Row) (known
 }
 
 // Find implements history.Sink.
-func (s *Store) Find(ctx context.Context, q history.Query) (p history.Page, err error) {
+func (s *Lists) Find(ctx context.Context, q history.Query) (p history.Page, err error) {
 	lists, most, keep := []string{s.key("orders", q.Value)}, q.Limit+2, s.keep
 	switch q.By {
 	case history.BySite:
@@ -207,7 +207,7 @@ func (l *line) matches(q *history.Query) bool {
 }
 
 // read returns the newest rows of a list within the times of a query; the caller applies the other filters.
-func (s *Store) read(ctx context.Context, list string, q *history.Query, most int) ([]line, error) {
+func (s *Lists) read(ctx context.Context, list string, q *history.Query, most int) ([]line, error) {
 	// Scores are whole milliseconds, so a limit between two scores is rounded up.
 	ms := func(at time.Time) string { return strconv.FormatInt(at.Add(time.Millisecond-1).UnixMilli(), 10) }
 	to := "+inf"
@@ -232,7 +232,7 @@ func (s *Store) read(ctx context.Context, list string, q *history.Query, most in
 }
 
 // Days implements history.Sink.
-func (s *Store) Days(ctx context.Context, at time.Time) ([]history.Sum, error) {
+func (s *Lists) Days(ctx context.Context, at time.Time) ([]history.Sum, error) {
 	day, sums := at.UTC().Format(time.DateOnly), map[[3]string]history.Figures{}
 	for _, kind := range []history.Kind{history.KindOrder, history.KindHandout} {
 		key, _ := s.day(kind, day)

@@ -72,10 +72,10 @@ func TestSimulateCompare(t *testing.T) {
 	lines := strings.Split(out, "\n")
 	testkit.Equal(t, "the header ends in the spend: "+lines[0], strings.HasSuffix(lines[0], " spent/day"), true)
 	_, out, _ = simulateWith(t, append(args, "--json")...)
-	var all struct{ Runs []simulate.Row }
+	var all struct{ Runs []simulate.Run }
 	testkit.NoError(t, json.Unmarshal([]byte(out), &all))
 	if !slices.ContainsFunc(all.Runs,
-		func(r simulate.Row) bool { return r.Refill == "adaptive" && r.MissCost == 7 && r.Requests > 0 }) {
+		func(r simulate.Run) bool { return r.Refill == "adaptive" && r.MissCost == 7 && r.Requests > 0 }) {
 		t.Errorf("got %+v", all.Runs)
 	}
 	for i, r := range all.Runs {

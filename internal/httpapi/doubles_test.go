@@ -325,8 +325,8 @@ func key(what string, target *targets.Target) string {
 // someOutcomes compares two providers.
 type someOutcomes struct{}
 
-func (someOutcomes) Rows() []choice.Row {
-	return []choice.Row{
+func (someOutcomes) Rows() []choice.Comparison {
+	return []choice.Comparison{
 		{Provider: "solver", Type: captcha.HCaptcha, Share: 0.25, Cost: 0.0012, Solved: 0.9, Accepted: 0.8, Ended: 60,
 			Reports: 40, LeadP50: 18 * time.Second, LeadP90: 30 * time.Second},
 		{Provider: "solver", Type: captcha.Turnstile, Share: 0.5, Cost: -1, Solved: 0.95, Ended: 9},

@@ -42,8 +42,8 @@ func newMoney(r policy.Result, price float64) *Money {
 	}
 }
 
-// Row is one run of a comparison.
-type Row struct {
+// Run is one run of a comparison.
+type Run struct {
 	Refill   string  `json:"refill"`
 	Depth    int     `json:"depth"`
 	MissCost float64 `json:"miss_cost,omitempty"` // adaptive only
@@ -52,17 +52,17 @@ type Row struct {
 }
 
 // compare runs fixed depths and the adaptive policy on the same demand.
-func compare(ctx context.Context, base policy.Simulation, price float64) ([]Row, error) {
+func compare(ctx context.Context, base policy.Simulation, price float64) ([]Run, error) {
 	missCosts := append([]float64{base.Params.MissCost}, compareMissCosts...)
 	slices.Sort(missCosts)
 	missCosts = slices.Compact(missCosts)
-	var rows []Row
+	var rows []Run
 	runs := len(compareDepths) + len(missCosts)
 	try := func(one policy.Simulation) error {
 		done := len(rows)
 		one.Progress = func(share float64) { base.Progress((float64(done) + share) / float64(runs)) }
 		result, err := one.Run(ctx)
-		r := Row{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, price)}
+		r := Run{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, price)}
 		if one.Params.Adaptive {
 			r.Refill, r.MissCost = string(targets.RefillAdaptive), one.Params.MissCost
 		}

@@ -293,7 +293,7 @@ func printJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-func (s *simulation) printRows(w io.Writer, rows []Row) error {
+func (s *simulation) printRows(w io.Writer, rows []Run) error {
 	if s.json {
 		return printJSON(w, map[string]any{"runs": rows})
 	}

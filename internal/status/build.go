@@ -72,10 +72,10 @@ type Sources struct {
 	Pool     Pool
 	Buyer    Providers
 	Health   func() redisdb.Health
-	History  func() history.Health     // nil = no history is kept
-	Webhook  func() string             // why it is not told; "" = it is
-	Replicas func() []replicas.Replica // nil result = unknown
-	Outcomes func() []choice.Row       // compares the providers
+	History  func() history.Health      // nil = no history is kept
+	Webhook  func() string              // why it is not told; "" = it is
+	Replicas func() []replicas.Replica  // nil result = unknown
+	Outcomes func() []choice.Comparison // compares the providers
 	Log      *slog.Logger
 
 	RedisMode string    // embedded | single | sentinel | cluster
@@ -458,7 +458,7 @@ func configOf(status targets.Status, set *targets.Set) Config {
 }
 
 // providersOf converts the states of the providers, with the rows that compare them.
-func providersOf(states []purchase.Status, rows []choice.Row, set *targets.Set) []Provider {
+func providersOf(states []purchase.Status, rows []choice.Comparison, set *targets.Set) []Provider {
 	list := make([]Provider, len(states))
 	for i, p := range states {
 		list[i] = Provider{

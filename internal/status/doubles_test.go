@@ -115,7 +115,7 @@ func sources(set *targets.Set) (Sources, *fixedPool) {
 		{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
 	return Sources{
 		File: &fixedFile{set: set, ok: true}, Pool: stock, Buyer: buyer,
-		Outcomes: func() []choice.Row { return nil },
+		Outcomes: func() []choice.Comparison { return nil },
 		Replicas: func() []replicas.Replica { return nil },
 		Health:   func() redisdb.Health { return redisdb.Health{Up: true} },
 		Webhook:  func() string { return "" },

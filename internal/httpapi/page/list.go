@@ -12,46 +12,48 @@ import (
 	"poold/internal/status"
 )
 
-// Row is a target in the list.
-type Row struct{ *status.Target }
+// TargetRow is a target in the list.
+type TargetRow struct{ *status.Target }
 
 // Troubled reports whether a person should look at the target.
-func (r Row) Troubled() bool {
+func (r TargetRow) Troubled() bool {
 	return len(r.Marks) > 0 || r.State == refill.Refused || r.State == refill.Starved || r.State == refill.Budget
 }
 
 // Outcomes returns the number of requests in the last hour that ended: hits, waits and misses.
-func (r Row) Outcomes() int64 { return r.Hour.Hits + r.Hour.Waited + r.Hour.Missed }
+func (r TargetRow) Outcomes() int64 { return r.Hour.Hits + r.Hour.Waited + r.Hour.Missed }
 
 // Widest returns the number of tokens that the full width of the target's bar represents.
-func (r Row) Widest() int { return max(r.Depth, r.Warm, r.Want, r.Coming(), 1) }
+func (r TargetRow) Widest() int { return max(r.Depth, r.Warm, r.Want, r.Coming(), 1) }
 
 // Share returns the percentage of the target's bar that n tokens fill.
-func (r Row) Share(n int) int { return min(100, 100*n/r.Widest()) }
+func (r TargetRow) Share(n int) int { return min(100, 100*n/r.Widest()) }
 
 // Coming returns the number of tokens that are ready or on order.
-func (r Row) Coming() int { return r.Fresh + r.InFlight }
+func (r TargetRow) Coming() int { return r.Fresh + r.InFlight }
 
 // Lasting returns the number of tokens that outlive the lead time of an order.
-func (r Row) Lasting() int { return max(0, r.Fresh-r.Ageing) }
+func (r TargetRow) Lasting() int { return max(0, r.Fresh-r.Ageing) }
 
 // Missing returns how many tokens must still be ordered to reach the depth.
-func (r Row) Missing() int { return max(0, r.Depth-r.Coming()) }
+func (r TargetRow) Missing() int { return max(0, r.Depth-r.Coming()) }
 
 // HandedOut returns the number of tokens that callers received.
-func (r Row) HandedOut() int64 { return r.Hits + r.Waited - r.Returned }
+func (r TargetRow) HandedOut() int64 { return r.Hits + r.Waited - r.Returned }
 
 // Cost returns the price of n tokens at the average so far; 0 = unknown.
-func (r Row) Cost(n int) float64 {
+func (r TargetRow) Cost(n int) float64 {
 	return float64(n) * float64(max(0, r.Spent)) / 1e9 / float64(max(1, r.Solved))
 }
 
 // Enough returns for how many seconds the ready and ordered tokens suffice if requests come as fast as in the last
 // hour.
-func (r Row) Enough() float64 { return 3600 * float64(r.Coming()) / float64(max(1, r.Hour.Requests)) }
+func (r TargetRow) Enough() float64 {
+	return 3600 * float64(r.Coming()) / float64(max(1, r.Hour.Requests))
+}
 
 // Opened returns the target whose details the viewer has opened.
-func (v *View) Opened() Row { return Row{&v.Detail.Target} }
+func (v *View) Opened() TargetRow { return TargetRow{&v.Detail.Target} }
 
 // Sums are figures of several targets.
 type Sums struct {
@@ -73,7 +75,7 @@ func (s Sums) Rate() float64 { return float64(s.Hits) / float64(max(1, s.Outcome
 func (s Sums) Pace() float64 { return float64(s.FiveMinutes) / 5 }
 
 // Sums adds up the figures of some rows.
-func (v *View) Sums(rows []Row) Sums {
+func (v *View) Sums(rows []TargetRow) Sums {
 	s := Sums{Targets: len(rows), States: map[string]int{}}
 	asOf, _ := time.Parse(time.RFC3339, v.AsOf)
 	since := asOf.Add(-5 * time.Minute).Format(time.RFC3339)
@@ -96,18 +98,18 @@ func (v *View) Sums(rows []Row) Sums {
 }
 
 // Rows returns all targets, those with problems first.
-func (v *View) Rows() []Row {
+func (v *View) Rows() []TargetRow {
 	targets := status.ProblemsFirst(v.Targets)
-	rows := make([]Row, len(targets))
+	rows := make([]TargetRow, len(targets))
 	for i := range targets {
-		rows[i] = Row{&targets[i]}
+		rows[i] = TargetRow{&targets[i]}
 	}
 	return rows
 }
 
 // List is one page of the targets that match the search.
 type List struct {
-	Rows                []Row
+	Rows                []TargetRow
 	Found, From, To     int
 	Previous, Following int // numbers of the neighbouring pages; 0 = there is none
 }
@@ -119,7 +121,7 @@ const rowsOnPage = 50
 // List returns the page of targets that the query of the address selects.
 func (v *View) List() (l List) {
 	wanted := strings.ToLower(strings.TrimSpace(v.Query.Get("q")))
-	rows := slices.DeleteFunc(v.Rows(), func(r Row) bool {
+	rows := slices.DeleteFunc(v.Rows(), func(r TargetRow) bool {
 		text := strings.Join([]string{r.Name, strings.ToLower(r.Owner), r.State, r.Type}, "\n")
 		return !strings.Contains(text, wanted) || v.Query.Get("only") != "" && !r.Troubled()
 	})
@@ -136,7 +138,7 @@ func (v *View) List() (l List) {
 }
 
 // compare compares two rows by the column that the viewer chose. Equal rows keep the order of Rows: problems first.
-func (v *View) compare(a, b Row) int {
+func (v *View) compare(a, b TargetRow) int {
 	switch v.Query.Get("sort") {
 	case "name":
 		return strings.Compare(a.Name, b.Name)
@@ -162,7 +164,7 @@ type Chart struct {
 }
 
 // Minutes draws the requests of the last hour to a target.
-func (v *View) Minutes(r Row) Chart { return draw(v.AsOf, 60, time.Minute, r.Hour.Minutes) }
+func (v *View) Minutes(r TargetRow) Chart { return draw(v.AsOf, 60, time.Minute, r.Hour.Minutes) }
 
 // Hours draws the requests of the last 24 hours to the target that the viewer has opened.
 func (v *View) Hours() Chart { return draw(v.AsOf, 24, time.Hour, v.Detail.LastDay.Hours) }

@@ -137,9 +137,9 @@ func (a Action) Path(of string) string { return fmt.Sprintf(a.path, url.PathEsca
 func (v *View) Action(parameter string) Action { return Actions[v.Query.Get(parameter)] }
 
 // Chosen returns the target of the action to confirm; nil = the action is not about a target that the viewer may see.
-func (v *View) Chosen() *Row {
+func (v *View) Chosen() *TargetRow {
 	if t, ok := v.Target(v.Query.Get("of")); ok {
-		return &Row{t}
+		return &TargetRow{t}
 	}
 	return nil
 }

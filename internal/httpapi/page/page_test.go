@@ -99,7 +99,7 @@ func TestRowsDescribeTheirTargets(t *testing.T) {
 			"one; solves fail one after the other; most tokens are rejected; new", 0,
 		},
 	} {
-		r := Row{&c.target}
+		r := TargetRow{&c.target}
 		stock, expects, why := part(t, "stock", r), part(t, "expects", r), part(t, "why", r)
 		if stock != c.stock || expects != c.expects || why != c.why || r.Share(r.Fresh) != c.share {
 			t.Errorf("%+v:\n%q, %q, %q, %d", c.target, stock, expects, why, r.Share(r.Fresh))

@@ -7,8 +7,8 @@ import (
 	"poold/internal/captcha"
 )
 
-// Row describes one provider and one type of CAPTCHA.
-type Row struct {
+// Comparison compares a provider with the others for one type of CAPTCHA.
+type Comparison struct {
 	Provider string
 	Type     captcha.Type
 	// Share is the provider's share of the ended orders of the type, weighted towards the last hour.
@@ -24,9 +24,9 @@ type Row struct {
 	LeadP50, LeadP90 time.Duration // 0 = unknown
 }
 
-// Rows returns a row for each provider of the file and each type with an ended order or a report. The
+// Rows returns a Comparison for each provider of the file and each type with an ended order or a report. The
 // providers are in the order of the file. With fewer than two providers, Rows returns none.
-func (c *Chooser) Rows() (rows []Row) {
+func (c *Chooser) Rows() (rows []Comparison) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.providers) < 2 {
@@ -43,7 +43,7 @@ func (c *Chooser) Rows() (rows []Row) {
 				continue
 			}
 			accepted, reported := reports(s)
-			r := Row{
+			r := Comparison{
 				Provider: p.Name, Type: t, Cost: p.Price(t), Solved: mean(s["order:solved"], s["order:ended"]),
 				Accepted: mean(accepted, reported), Ended: s["order:ended"], Reports: reported, Share: s["recent"] / max(all, 1e-9),
 			}

@@ -32,7 +32,7 @@ type everyFault struct {
 
 	w        *world
 	service  *simulatedtest.Service
-	server   *postgrestest.Server
+	server   *postgrestest.Cluster
 	database string // address
 	redis    *redis.Client
 	replicas []*process

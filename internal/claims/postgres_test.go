@@ -16,11 +16,11 @@ import (
 
 func TestPostgres(t *testing.T) {
 	testkit.WithoutRace(t)
-	tests := map[string]func(*testing.T, *postgrestest.Server){
+	tests := map[string]func(*testing.T, *postgrestest.Cluster){
 		"StolenReplies": testStolenCommits, "Outages": testOutages, "Rows": testRows,
 	}
 	for name, test := range suite {
-		tests[name] = func(t *testing.T, server *postgrestest.Server) {
+		tests[name] = func(t *testing.T, server *postgrestest.Cluster) {
 			address, prefix := server.Database(t), "test-"+rand.Text()
 			test(t, newWorld(t, func() claims.Store { return openPostgres(t, address, prefix, postgrestest.Patience, nil) }))
 		}
@@ -44,7 +44,7 @@ func openPostgres(t *testing.T, address, prefix string, limit time.Duration, log
 }
 
 // The reply to the commit of a swap is lost on the network.
-func testStolenCommits(t *testing.T, server *postgrestest.Server) {
+func testStolenCommits(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
 	w := &world{}
@@ -65,7 +65,7 @@ func testStolenCommits(t *testing.T, server *postgrestest.Server) {
 
 // While the server is away, each step fails within a second, and no error or log quotes the address. A dropped table is
 // named. Then all heals.
-func testOutages(t *testing.T, server *postgrestest.Server) {
+func testOutages(t *testing.T, server *postgrestest.Cluster) {
 	var log testkit.Log
 	// package postgres knows more
 	for name, outage := range map[string]postgrestest.Outage{"silent": server.Outages(t)["silent"], "dropped": {}} {
@@ -97,7 +97,7 @@ func testOutages(t *testing.T, server *postgrestest.Server) {
 }
 
 // An operator can read the table. Installations with other prefixes share it, and see only their own claims.
-func testRows(t *testing.T, server *postgrestest.Server) {
+func testRows(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	for _, prefix := range []string{"captcha", "shop", "shop:2"} {
 		c := claims.Claims{Store: openPostgres(t, address, prefix, postgrestest.Patience, nil)}

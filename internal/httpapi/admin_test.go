@@ -189,8 +189,9 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 func TestProbeAnswersWithTheNewState(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	broke := provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Remedy: "top up the balance"}
-	d.buyer.providers = func(context.Context) []purchase.Status {
-		return []purchase.Status{{Name: "other", State: provider.State{Kind: provider.StateOK}}, {Name: "main", State: broke}}
+	d.buyer.providers = func(context.Context) []purchase.ProviderStatus {
+		ok := provider.State{Kind: provider.StateOK}
+		return []purchase.ProviderStatus{{Name: "other", State: ok}, {Name: "main", State: broke}}
 	}
 	d.buyer.probe = func(name string) error {
 		switch name {

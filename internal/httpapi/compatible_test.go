@@ -229,12 +229,12 @@ func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 	} {
 		d := start(t, row.set, nil, nil)
 		d.provider.State.Balance = row.says
-		second := purchase.Status{Name: "second"}
+		second := purchase.ProviderStatus{Name: "second"}
 		if row.says != nil {
 			more := *row.says + 1
 			second.State.Balance = &more
 		}
-		d.buyer.providers = func(context.Context) []purchase.Status { return []purchase.Status{d.provider, second} }
+		d.buyer.providers = func(context.Context) (list []purchase.ProviderStatus) { return append(list, d.provider, second) }
 		for i := range row.spent {
 			must(d.stock.redis.ZAdd("{captcha}:solves:overall", float64(time.Now().UnixMilli()), strconv.Itoa(i)))
 		}

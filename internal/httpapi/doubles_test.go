@@ -51,8 +51,8 @@ type fakeConfig struct {
 
 func (f *fakeConfig) Current() *targets.Set { return f.set.Load() }
 
-func (f *fakeConfig) Status() targets.Status {
-	return targets.Status{LoadedAt: day, OK: !f.refused, Problems: f.problems}
+func (f *fakeConfig) Status() targets.FileStatus {
+	return targets.FileStatus{LoadedAt: day, OK: !f.refused, Problems: f.problems}
 }
 
 func (f *fakeConfig) Reload(ctx context.Context, _ string) error { return f.reload(ctx) }
@@ -335,7 +335,7 @@ func (someOutcomes) Rows() []choice.Comparison {
 
 // fakeBuyer is a Buyer whose results are its fields. fakeBuyer also records the calls.
 type fakeBuyer struct {
-	providers func(ctx context.Context) []purchase.Status
+	providers func(ctx context.Context) []purchase.ProviderStatus
 	callback  func() error
 	letters   []spool.Summary
 	unread    error // error of DeadLetters; nil = all letters can be read
@@ -357,7 +357,7 @@ type passedReport struct {
 	accepted       bool
 }
 
-func (f *fakeBuyer) Providers(ctx context.Context) []purchase.Status { return f.providers(ctx) }
+func (f *fakeBuyer) Providers(ctx context.Context) []purchase.ProviderStatus { return f.providers(ctx) }
 
 func (f *fakeBuyer) Probe(_ context.Context, name string) error {
 	f.mu.Lock()

@@ -108,46 +108,47 @@ func checkProblem(t *testing.T, name string, a answer, status int, want Code, ta
 // TestEmptyPoolNamesItsReason: the response for an empty pool and the status contain the same
 // reason.
 func TestEmptyPoolNamesItsReason(t *testing.T) {
-	paused := func(reason string, until time.Duration) purchase.Status {
-		return purchase.Status{Name: "solver",
+	type states = []purchase.ProviderStatus
+	paused := func(reason string, until time.Duration) purchase.ProviderStatus {
+		return purchase.ProviderStatus{Name: "solver",
 			State: provider.State{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
 	}
-	busy := purchase.Status{Name: "other",
+	busy := purchase.ProviderStatus{Name: "other",
 		State: provider.State{Kind: provider.StateBusy, Until: time.Now().Add(time.Hour)}}
 	for _, c := range []struct {
 		name      string
 		refilling refill.Status
 		inFile    bool
 		paused    string
-		providers []purchase.Status
+		providers states
 		code      Code
 		detail    string
 		retry     int // least allowed Retry-After in seconds
 	}{
 		{name: "an empty pool", refilling: refill.Status{State: refill.OK, Lead: time.Second},
-			providers: []purchase.Status{busy}, code: CodePoolEmpty, retry: 1},
-		{name: "a target paused in the file", inFile: true, providers: []purchase.Status{busy}, code: CodePaused, retry: 300},
+			providers: states{busy}, code: CodePoolEmpty, retry: 1},
+		{name: "a target paused in the file", inFile: true, providers: states{busy}, code: CodePaused, retry: 300},
 		{name: "a refused solve", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"},
-			providers: []purchase.Status{busy}, code: CodeSolveRefused, detail: "wrong sitekey", retry: 1},
+			providers: states{busy}, code: CodeSolveRefused, detail: "wrong sitekey", retry: 1},
 		{name: "a refused solve that is tried in an hour",
 			refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey", Until: time.Now().Add(time.Hour)},
-			providers: []purchase.Status{busy}, code: CodeSolveRefused, retry: 3500},
-		{name: "a provider down", providers: []purchase.Status{paused("no money", time.Minute)}, code: CodeProviderDown,
+			providers: states{busy}, code: CodeSolveRefused, retry: 3500},
+		{name: "a provider down", providers: states{paused("no money", time.Minute)}, code: CodeProviderDown,
 			detail: "no money", retry: 55},
-		{name: "all providers down", providers: []purchase.Status{paused("no money", time.Hour),
+		{name: "all providers down", providers: states{paused("no money", time.Hour),
 			paused("wrong key", time.Minute)}, code: CodeProviderDown, detail: "solver is down (no money)", retry: 55},
 		{name: "a full budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"},
-			providers: []purchase.Status{paused("no money", time.Hour)}, code: CodeBudget, detail: "the hour is full", retry: 1},
+			providers: states{paused("no money", time.Hour)}, code: CodeBudget, detail: "the hour is full", retry: 1},
 		{name: "a full budget and a pause", inFile: true, refilling: refill.Status{State: refill.Budget},
-			providers: []purchase.Status{busy}, code: CodePaused, retry: 1},
-		{name: "one provider down", providers: []purchase.Status{paused("no money", time.Minute), busy}, code: CodePoolEmpty,
+			providers: states{busy}, code: CodePaused, retry: 1},
+		{name: "one provider down", providers: states{paused("no money", time.Minute), busy}, code: CodePoolEmpty,
 			retry: 1},
 		{name: "no provider at all", code: CodeProviderDown, retry: 1},
 		{name: "a target paused by an operator", paused: "paused by nightly until noon: the page changes", code: CodePaused,
 			detail: "paused by nightly until noon", retry: 3500},
 		{name: "a starved target", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"},
-			providers: []purchase.Status{busy}, code: CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
-		{name: "a target without requests", refilling: refill.Status{State: refill.OK}, providers: []purchase.Status{busy},
+			providers: states{busy}, code: CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
+		{name: "a target without requests", refilling: refill.Status{State: refill.OK}, providers: states{busy},
 			code: CodePoolEmpty, detail: "no caller asked for a while", retry: 1},
 	} {
 		set := sampleSet()
@@ -155,7 +156,7 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		d := start(t, set, nil, nil)
 		c.refilling.State = cmp.Or(c.refilling.State, refill.OK)
 		d.say(t, "staging-login", c.refilling)
-		d.buyer.providers = func(context.Context) []purchase.Status { return c.providers }
+		d.buyer.providers = func(context.Context) []purchase.ProviderStatus { return c.providers }
 		if c.paused != "" {
 			testkit.NoError(t, d.stock.Pool.Pause(t.Context(), set.Targets[1].ID, c.paused, time.Hour))
 		}

@@ -54,7 +54,7 @@ type daemon struct {
 	config   *fakeConfig
 	stock    *watchedStock
 	buyer    *fakeBuyer
-	provider purchase.Status // state that the buyer reports
+	provider purchase.ProviderStatus // state that the buyer reports
 	savings  *fakeSavings
 	solver   *fakeSolver
 	orders   *fakeOrders
@@ -122,7 +122,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	d := &daemon{
 		config: &fakeConfig{reload: func(context.Context) error { return nil }},
 		stock:  openStock(t),
-		provider: purchase.Status{
+		provider: purchase.ProviderStatus{
 			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
 		savings: &fakeSavings{}, solver: &fakeSolver{}, history: newMemoryHistory(), events: &memoryEvents{},
@@ -132,7 +132,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	}
 	d.config.set.Store(set)
 	d.buyer = &fakeBuyer{
-		providers: func(context.Context) []purchase.Status { return []purchase.Status{d.provider} },
+		providers: func(context.Context) []purchase.ProviderStatus { return []purchase.ProviderStatus{d.provider} },
 		callback:  func() error { return nil },
 		probe:     func(string) error { return nil },
 		replay:    func(context.Context) (map[string]int, error) { return nil, nil },

@@ -194,7 +194,7 @@ func TestLongWaitLeavesTimeForTheAnswer(t *testing.T) {
 				d.config.reload = func(context.Context) error { time.Sleep(late); return nil }
 				d.buyer.replay = func(context.Context) (map[string]int, error) { time.Sleep(late); return nil, nil }
 				if c.method == "GET" && !strings.Contains(c.path, "token") {
-					d.buyer.providers = func(context.Context) []purchase.Status { time.Sleep(late); return nil }
+					d.buyer.providers = func(context.Context) []purchase.ProviderStatus { time.Sleep(late); return nil }
 				}
 				began := time.Now()
 				w := &timedWriter{httptest.NewRecorder(), began.Add(WriteLimit)}

@@ -32,11 +32,11 @@ func (m *market) Look(context.Context, pool.Query) (pool.Counts, error) {
 func (m *market) server() *Server {
 	file := &fakeConfig{}
 	file.set.Store(sampleSet())
-	buyer := &fakeBuyer{providers: func(context.Context) []purchase.Status {
+	buyer := &fakeBuyer{providers: func(context.Context) []purchase.ProviderStatus {
 		if m.down {
-			return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateDown}}}
+			return []purchase.ProviderStatus{{Name: "solver", State: provider.State{Kind: provider.StateDown}}}
 		}
-		return []purchase.Status{{Name: "solver", State: provider.State{Kind: provider.StateOK}}}
+		return []purchase.ProviderStatus{{Name: "solver", State: provider.State{Kind: provider.StateOK}}}
 	}}
 	return &Server{Deps: Deps{Pool: m, Status: status.NewCollector(status.Sources{File: file, Buyer: buyer})}}
 }

@@ -89,7 +89,7 @@ func newService() *service {
 	return &service{collected: map[string]bool{}, ready: map[string]time.Time{}, sitekeys: map[string]string{}}
 }
 
-// door is a replica's way to the service; it implements purchase.Provider.
+// door is a replica's way to the service; it implements purchase.Seller.
 type door struct{ n *node }
 
 const orderLife = 600 * time.Millisecond

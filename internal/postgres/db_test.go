@@ -47,7 +47,7 @@ func TestOpenQuotesNoAddress(t *testing.T) {
 
 // If the server cannot be used, each call fails within the limit with an ErrDown. The error gives the
 // reason and contains no part of the address.
-func testDown(t *testing.T, server *postgrestest.Server) {
+func testDown(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	for reason, address := range map[string]string{
 		"refuses the user or the password": strings.Replace(address, postgrestest.Password, postgrestest.Password+"x", 1),
@@ -74,7 +74,7 @@ func testDown(t *testing.T, server *postgrestest.Server) {
 // After an outage the program uses the server again without a restart. The outages in this test: the
 // server ends, is killed, does not respond. Run logs each change of the state once. No
 // goroutine is left.
-func testHeals(t *testing.T, server *postgrestest.Server) {
+func testHeals(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	for name, c := range server.Outages(t) {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func testHeals(t *testing.T, server *postgrestest.Server) {
 
 // A pooler shares the server's connections between transactions, so no statement may stay prepared on
 // a connection. The style of dates that a database prefers changes nothing.
-func testSession(t *testing.T, server *postgrestest.Server) {
+func testSession(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	name := address[strings.LastIndex(address, "/")+1:]
 	server.SQL(t, name, "alter database "+name+" set datestyle to 'German'")
@@ -132,7 +132,7 @@ func testSession(t *testing.T, server *postgrestest.Server) {
 }
 
 // Run logs once that it cannot clean, and tries again each second.
-func testCleaning(t *testing.T, server *postgrestest.Server) {
+func testCleaning(t *testing.T, server *postgrestest.Cluster) {
 	db, l := openMigrated(t, server.Database(t), postgrestest.Patience)
 	var calls atomic.Int64
 	clean := func(ctx context.Context) error {

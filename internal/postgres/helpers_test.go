@@ -48,7 +48,7 @@ func selectOne(ctx context.Context, db *DB) error {
 
 // TestOnAServer runs the tests that need a server.
 func TestOnAServer(t *testing.T) {
-	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
+	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Cluster){
 		"Down":         testDown,
 		"Heals":        testHeals,
 		"Session":      testSession,

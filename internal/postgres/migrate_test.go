@@ -17,7 +17,7 @@ import (
 const allVersions = "1 2"
 
 // versions returns the applied versions in the database.
-func versions(t *testing.T, server *postgrestest.Server, address string) string {
+func versions(t *testing.T, server *postgrestest.Cluster, address string) string {
 	t.Helper()
 	return strings.ReplaceAll(server.SQL(t, address,
 		"select version_id from poold_schema where version_id > 0 order by id"), "\n", " ")
@@ -30,7 +30,7 @@ const shape = `select table_name, column_name, data_type, is_nullable, column_de
 
 // If a table was dropped, each call that needs it fails with the name of the table and the remedy.
 // Migrate makes the table again. The rows of other tables stay.
-func testDroppedTable(t *testing.T, server *postgrestest.Server) {
+func testDroppedTable(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	db, _ := openMigrated(t, address, postgrestest.Patience)
 	made := strings.Fields(server.SQL(t, address,
@@ -66,7 +66,7 @@ func TestDocsListAllTables(t *testing.T) {
 	}
 }
 
-func testMigrate(t *testing.T, server *postgrestest.Server) {
+func testMigrate(t *testing.T, server *postgrestest.Cluster) {
 	t.Run("repeated, and by many at once", func(t *testing.T) {
 		address := server.Database(t)
 		var group sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 
 // When a read-only server takes changes again, the program uses it without a restart: connections that were made while
 // it was read-only refuse changes until they end.
-func testReadOnly(t *testing.T, server *postgrestest.Server) {
+func testReadOnly(t *testing.T, server *postgrestest.Cluster) {
 	address, elsewhere := server.Database(t), server.Database(t)
 	db, l := openMigrated(t, address, DefaultLimit)
 	run(t, db)

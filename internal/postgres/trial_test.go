@@ -12,7 +12,7 @@ import (
 
 // Try changes nothing. It returns the server's version and the state of the schema, or the reason why
 // a later call would fail.
-func testTry(t *testing.T, server *postgrestest.Server) {
+func testTry(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	guest := strings.Replace(address, "postgrestest:", "guest_try:", 1)
 	server.SQL(t, "postgres", "create role guest_try login password '"+postgrestest.Password+"'")

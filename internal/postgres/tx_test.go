@@ -11,7 +11,7 @@ import (
 )
 
 // scratch returns a migrated database with a table of numbers.
-func scratch(t *testing.T, server *postgrestest.Server) (db *DB, address string) {
+func scratch(t *testing.T, server *postgrestest.Cluster) (db *DB, address string) {
 	t.Helper()
 	address = server.Database(t)
 	server.SQL(t, address, "create table numbers (n integer primary key)")
@@ -19,7 +19,7 @@ func scratch(t *testing.T, server *postgrestest.Server) (db *DB, address string)
 	return db, address
 }
 
-func testTransactions(t *testing.T, server *postgrestest.Server) {
+func testTransactions(t *testing.T, server *postgrestest.Cluster) {
 	t.Run("an error of the work undoes it and comes back", func(t *testing.T) {
 		db, address := scratch(t, server)
 		mine := errors.New("mine")

@@ -195,7 +195,9 @@ func (f *fleet) status(r *replica, t targets.Target) refill.Status {
 }
 
 // provider returns the state of the provider at a replica.
-func (f *fleet) provider(r *replica) purchase.Status { return r.buyer.Providers(f.t.Context())[0] }
+func (f *fleet) provider(r *replica) purchase.ProviderStatus {
+	return r.buyer.Providers(f.t.Context())[0]
+}
 
 // siteTarget returns a target with the given depth. The site key equals the name.
 func siteTarget(name string, depth int) targets.Target {

@@ -27,9 +27,9 @@ const (
 	mostReports = 64
 )
 
-// Provider is the part of *provider.Client that a Buyer needs. Its values must be comparable, because SetProviders
-// recognises an unchanged provider by comparing values.
-type Provider interface {
+// Seller is a provider as a Buyer uses it: the part of *provider.Client that it needs. Its values must be comparable,
+// because SetProviders recognises an unchanged provider by comparing values.
+type Seller interface {
 	Name() string
 	Timeout() time.Duration
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
@@ -48,7 +48,7 @@ type Provider interface {
 
 // Listing is a provider as the file lists it.
 type Listing struct {
-	Provider    Provider
+	Provider    Seller
 	Fingerprint string // of its account and key
 	Concurrency int    // most orders in flight, of all replicas
 	Simulated   bool   // it costs nothing, and no site accepts its tokens
@@ -66,9 +66,9 @@ func Fingerprint(protocol, url string, key captcha.Secret) string {
 func brakeKey(provider, fingerprint string) string { return provider + "." + fingerprint }
 
 // account is what this replica knows about a present or former provider of the file. accounts.mu guards all fields
-// except Provider and key.
+// except Seller and key.
 type account struct {
-	Provider
+	Seller
 
 	key       string // of its brake
 	listing   Listing
@@ -107,10 +107,10 @@ type accounts struct {
 // SetProviders replaces the providers. Orders in flight keep their account, even if its provider was removed or its key
 // has changed.
 func (b *Buyer) SetProviders(listings []Listing) {
-	var providers []choice.Provider
+	var providers []choice.Offer
 	for _, l := range listings {
 		b.secrets.Remember(l.Callbacks.Secrets)
-		providers = append(providers, choice.Provider{Name: l.Provider.Name(), Price: l.Price})
+		providers = append(providers, choice.Offer{Name: l.Provider.Name(), Price: l.Price})
 	}
 	b.Chooser.SetProviders(providers)
 	as, now := &b.accounts, time.Now()
@@ -118,8 +118,8 @@ func (b *Buyer) SetProviders(listings []Listing) {
 	old := as.listed
 	as.listed = nil
 	for _, l := range listings {
-		i := slices.IndexFunc(old, func(a *account) bool { return a.Provider == l.Provider })
-		a := &account{Provider: l.Provider, key: brakeKey(l.Provider.Name(), l.Fingerprint)}
+		i := slices.IndexFunc(old, func(a *account) bool { return a.Seller == l.Provider })
+		a := &account{Seller: l.Provider, key: brakeKey(l.Provider.Name(), l.Fingerprint)}
 		if i >= 0 {
 			a = old[i]
 		} else if i = slices.IndexFunc(old, func(o *account) bool { return o.Name() == a.Name() }); i >= 0 {
@@ -237,10 +237,10 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 	case ordered:
 		return up[0], choice.Ordered
 	}
-	var offers []choice.Provider
+	var offers []choice.Offer
 	for _, i := range up {
 		l, _, _ := as.terms(candidates[i])
-		offers = append(offers, choice.Provider{Name: candidates[i].Name(), Price: l.Price})
+		offers = append(offers, choice.Offer{Name: candidates[i].Name(), Price: l.Price})
 	}
 	i, how := b.Chooser.Choose(s.Policy, s.Identity.Type, !s.Urgent, offers)
 	return up[i], how

@@ -87,8 +87,8 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 	}
 }
 
-// Status is the state of a provider of the file.
-type Status struct {
+// ProviderStatus is the state of a provider of the file.
+type ProviderStatus struct {
 	Name        string
 	State       provider.State
 	Brake       pool.Brake // of its key, over all replicas
@@ -98,11 +98,11 @@ type Status struct {
 }
 
 // Providers returns the states of the providers in the file. A state follows from the brake, which all replicas share.
-func (b *Buyer) Providers(ctx context.Context) []Status {
+func (b *Buyer) Providers(ctx context.Context) []ProviderStatus {
 	b.readBrakes(ctx)
 	as := &b.accounts
 	listed := as.list()
-	var list []Status
+	var list []ProviderStatus
 	var names []string
 	for _, a := range listed {
 		names = append(names, a.Name())
@@ -114,7 +114,7 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 		if err == nil {
 			a.inFlight = counts[i]
 		}
-		list = append(list, Status{Name: a.Name(), State: stateOf(a, brake), Brake: brake, InFlight: a.inFlight,
+		list = append(list, ProviderStatus{Name: a.Name(), State: stateOf(a, brake), Brake: brake, InFlight: a.inFlight,
 			Concurrency: l.Concurrency, Silent: silent})
 		as.mu.Unlock()
 	}
@@ -122,7 +122,7 @@ func (b *Buyer) Providers(ctx context.Context) []Status {
 }
 
 // stateOf returns the state of a provider, given the brake of its key.
-func stateOf(p Provider, brake pool.Brake) provider.State {
+func stateOf(p Seller, brake pool.Brake) provider.State {
 	s := provider.State{Kind: provider.StateOK, Balance: p.Balance()}
 	if !brake.Holds() {
 		return s

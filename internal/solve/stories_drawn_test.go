@@ -353,7 +353,7 @@ func (s *drawnStory) check() {
 	s.t.Logf("%d tasks, %d callers served, %d of them shared: %v, %+v", sold, s.served, s.shared, ends, f)
 }
 
-// door is a replica's way to the solving service; it implements purchase.Provider.
+// door is a replica's way to the solving service; it implements purchase.Seller.
 type door struct{ r *drawnReplica }
 
 var errDead = errors.New("the replica is dead")

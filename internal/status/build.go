@@ -54,7 +54,7 @@ type Pool interface {
 
 // Providers reports on the providers of the file; *purchase.Buyer implements it.
 type Providers interface {
-	Providers(ctx context.Context) []purchase.Status
+	Providers(ctx context.Context) []purchase.ProviderStatus
 	DeadLetterCount() int
 }
 
@@ -63,7 +63,7 @@ type File interface {
 	// Current never returns nil.
 	Current() *targets.Set
 	// Status is the result of the last attempt to load the file.
-	Status() targets.Status
+	Status() targets.FileStatus
 }
 
 // Sources are the inputs of a Collector. No function blocks.
@@ -100,7 +100,7 @@ type Collector struct {
 }
 
 type providers struct {
-	list []purchase.Status
+	list []purchase.ProviderStatus
 	set  *targets.Set
 	at   time.Time
 }
@@ -157,7 +157,7 @@ func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time,
 	return outage(c.providersNow(context.WithoutCancel(ctx), c.File.Current()))
 }
 
-func (c *Collector) providersNow(ctx context.Context, set *targets.Set) []purchase.Status {
+func (c *Collector) providersNow(ctx context.Context, set *targets.Set) []purchase.ProviderStatus {
 	isFresh := func(p *providers) bool { return p != nil && p.set == set && time.Since(p.at) < fresh }
 	return c.providers.get(isFresh, func() *providers {
 		ctx, cancel := context.WithTimeout(ctx, providersLimit)
@@ -445,7 +445,7 @@ func (c *Collector) notNow(err error) string {
 	return redisdb.Reason(err) + "; the figures are of " + c.readAt.UTC().Format("15:04:05") + " UTC"
 }
 
-func configOf(status targets.Status, set *targets.Set) Config {
+func configOf(status targets.FileStatus, set *targets.Set) Config {
 	c := Config{LoadedAt: stamp(status.LoadedAt), OK: status.OK, RefusedAt: stamp(status.RefusedAt), Problems: []string{},
 		Warnings: []string{}}
 	for _, p := range status.Problems {
@@ -458,7 +458,7 @@ func configOf(status targets.Status, set *targets.Set) Config {
 }
 
 // providersOf converts the states of the providers, with the rows that compare them.
-func providersOf(states []purchase.Status, rows []choice.Comparison, set *targets.Set) []Provider {
+func providersOf(states []purchase.ProviderStatus, rows []choice.Comparison, set *targets.Set) []Provider {
 	list := make([]Provider, len(states))
 	for i, p := range states {
 		list[i] = Provider{

@@ -200,7 +200,7 @@ func TestDetail(t *testing.T) {
 func TestTheNextTryOfAProvider(t *testing.T) {
 	s, _ := sources(newSet(newTarget("login")))
 	next := time.Now().Add(time.Minute)
-	s.Buyer = &fixedBuyer{providers: []purchase.Status{
+	s.Buyer = &fixedBuyer{providers: []purchase.ProviderStatus{
 		{Name: "needed", State: provider.State{Kind: provider.StateDown, Until: next}},
 		{Name: "idle", State: provider.State{Kind: provider.StateDown, Until: next.Add(-time.Hour)}},
 	}}

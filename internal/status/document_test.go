@@ -95,7 +95,7 @@ func busySources() Sources {
 	}
 	balance := 12.5
 	buyer := &fixedBuyer{
-		providers: []purchase.Status{{Name: "solver",
+		providers: []purchase.ProviderStatus{{Name: "solver",
 			State: provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3, Concurrency: 20,
 			Silent: true}},
 		letters: 2,

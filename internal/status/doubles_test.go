@@ -31,8 +31,8 @@ type fixedFile struct {
 
 func (f *fixedFile) Current() *targets.Set { return f.set }
 
-func (f *fixedFile) Status() targets.Status {
-	return targets.Status{LoadedAt: day, OK: f.ok, Problems: f.problems}
+func (f *fixedFile) Status() targets.FileStatus {
+	return targets.FileStatus{LoadedAt: day, OK: f.ok, Problems: f.problems}
 }
 
 // fixedPool has what Redis has. A test may set the function `before`, which is called before each read and whose error
@@ -75,12 +75,12 @@ func decided(s pool.Stock, noted refill.Status) pool.Stock {
 
 // fixedBuyer is a buyer whose results are its fields.
 type fixedBuyer struct {
-	providers []purchase.Status
+	providers []purchase.ProviderStatus
 	letters   int
 }
 
-func (f *fixedBuyer) Providers(context.Context) []purchase.Status { return f.providers }
-func (f *fixedBuyer) DeadLetterCount() int                        { return f.letters }
+func (f *fixedBuyer) Providers(context.Context) []purchase.ProviderStatus { return f.providers }
+func (f *fixedBuyer) DeadLetterCount() int                                { return f.letters }
 
 func newTarget(name string) targets.Target {
 	identity := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI",
@@ -111,7 +111,7 @@ func setOf(n int) *targets.Set {
 // sources returns the sources of a daemon with an empty stock and one provider that is ok.
 func sources(set *targets.Set) (Sources, *fixedPool) {
 	stock := &fixedPool{stocks: map[captcha.ID]pool.Stock{}, before: nothing}
-	buyer := &fixedBuyer{providers: []purchase.Status{
+	buyer := &fixedBuyer{providers: []purchase.ProviderStatus{
 		{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
 	return Sources{
 		File: &fixedFile{set: set, ok: true}, Pool: stock, Buyer: buyer,

@@ -119,9 +119,8 @@ func ProblemsFirst(list []Target) []Target {
 }
 
 // announce writes the alarms and the notices.
-func (d *Document) announce(
-	providers []purchase.Status, health redisdb.Health, gone *gone, webhook string, at time.Time,
-) {
+func (d *Document) announce(providers []purchase.ProviderStatus, health redisdb.Health, gone *gone, webhook string,
+	at time.Time) {
 	d.at = at
 	alarm := func(since time.Time, cause, consequence, action string) {
 		d.shared.alarms = append(d.shared.alarms, banner(since, at, cause+": "+consequence+"; "+action))
@@ -139,7 +138,8 @@ func (d *Document) announce(
 		alarm(time.Time{}, "no provider is configured", "nothing is bought", "add a provider to the configuration file")
 	}
 	_, _, all := outage(providers)
-	none := !slices.ContainsFunc(providers, func(p purchase.Status) bool { return p.State.Kind == provider.StateOK })
+	none := !slices.ContainsFunc(providers,
+		func(p purchase.ProviderStatus) bool { return p.State.Kind == provider.StateOK })
 	for _, p := range providers {
 		switch text := banner(p.State.Since, at, p.State.Notice(p.Name, none)); {
 		case p.State.Kind.Usable():
@@ -266,7 +266,7 @@ func shortTime(t, at time.Time) string {
 
 // outage reports whether all providers are down. It returns the reason, and when the first of them can be used again;
 // zero = unknown.
-func outage(providers []purchase.Status) (reason string, until time.Time, is bool) {
+func outage(providers []purchase.ProviderStatus) (reason string, until time.Time, is bool) {
 	if len(providers) == 0 {
 		return "no provider is configured", time.Time{}, true
 	}

@@ -19,19 +19,19 @@ func TestAlarmsAndNotices(t *testing.T) {
 	here := time.Local
 	time.Local = time.FixedZone("here", 3600)
 	t.Cleanup(func() { time.Local = here })
-	refuses := purchase.Status{Name: "main", State: provider.State{
+	refuses := purchase.ProviderStatus{Name: "main", State: provider.State{
 		Kind: provider.StateDown, Reason: "ERROR_WRONG_USER_KEY", Fault: "refuses the key",
 		Remedy: "put the right key into pools.yaml", Since: day.Add(-2 * time.Minute),
 	}}
-	silent := purchase.Status{Name: "other",
+	silent := purchase.ProviderStatus{Name: "other",
 		State: provider.State{Kind: provider.StateDown, Reason: "no proper answer: timeout", Remedy: "see it"}}
-	busy := purchase.Status{Name: "third", State: provider.State{Kind: provider.StateBusy}}
+	busy := purchase.ProviderStatus{Name: "third", State: provider.State{Kind: provider.StateBusy}}
 	var text strings.Builder
 	for _, c := range []struct {
 		name      string
 		redis     Redis
 		health    redisdb.Health
-		providers []purchase.Status
+		providers []purchase.ProviderStatus
 		history   *History
 		targets   []Target
 		gone      *gone
@@ -47,11 +47,11 @@ func TestAlarmsAndNotices(t *testing.T) {
 			health: redisdb.Health{Since: day.Add(-4 * time.Hour)}},
 		{name: "full", redis: Redis{Reason: "redis is full"}, health: redisdb.Health{Full: true}},
 		{name: "settings", health: redisdb.Health{Notices: []string{"maxmemory-policy is allkeys-lru"}}},
-		{name: "no provider", providers: []purchase.Status{}},
-		{name: "all down", providers: []purchase.Status{refuses, silent}},
-		{name: "one of two", providers: []purchase.Status{refuses, {State: provider.State{Kind: provider.StateOK}}}},
-		{name: "one of two, and the other is busy", providers: []purchase.Status{refuses, busy}},
-		{name: "no callbacks", providers: []purchase.Status{{Name: "fourth", State: busy.State, Silent: true}}},
+		{name: "no provider", providers: []purchase.ProviderStatus{}},
+		{name: "all down", providers: []purchase.ProviderStatus{refuses, silent}},
+		{name: "one of two", providers: []purchase.ProviderStatus{refuses, {State: provider.State{Kind: provider.StateOK}}}},
+		{name: "one of two, and the other is busy", providers: []purchase.ProviderStatus{refuses, busy}},
+		{name: "no callbacks", providers: []purchase.ProviderStatus{{Name: "fourth", State: busy.State, Silent: true}}},
 		{name: "targets", targets: []Target{
 			{Name: "a", State: "budget", Reason: "the overall budget is used up"},
 			{Name: "b", State: "budget", Reason: "the overall budget is used up"},
@@ -82,7 +82,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 			d.set.Providers[0].Protocol = targets.ProtocolSimulated
 		}
 		if c.providers == nil {
-			c.providers = []purchase.Status{busy}
+			c.providers = []purchase.ProviderStatus{busy}
 		}
 		d.announce(c.providers, c.health, c.gone, c.webhook, day)
 		if d.Alarms == nil || d.Notices == nil {

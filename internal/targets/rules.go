@@ -238,8 +238,8 @@ func (ps Problems) sorted() Problems {
 	})
 }
 
-// Status describes the last attempt to read the file.
-type Status struct {
+// FileStatus describes the last attempt to read the file.
+type FileStatus struct {
 	LoadedAt  time.Time // time at which the Set in use was read; zero before the first Set
 	OK        bool      // whether the last attempt found a valid file
 	RefusedAt time.Time // time of the first attempt since then that found an invalid one; zero if OK is true

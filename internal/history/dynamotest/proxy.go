@@ -42,7 +42,7 @@ type Proxy struct {
 
 // Through starts a proxy in front of a server. The function judge decides the fate of each request, one
 // request at a time; nil = the proxy forwards all requests. The proxy stops when the test ends.
-func Through(t testing.TB, s *Server, judge func(operation string, body []byte) Fate) *Proxy {
+func Through(t testing.TB, s *Emulator, judge func(operation string, body []byte) Fate) *Proxy {
 	t.Helper()
 	to, err := url.Parse(s.URL)
 	testkit.NoError(t, err)

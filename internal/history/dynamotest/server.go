@@ -18,11 +18,11 @@ import (
 // for it.
 const Secret = "canary-51c0ffee7d"
 
-// Server is a running emulator. It stops when the test ends.
-type Server struct{ URL string }
+// Emulator is a running emulator. It stops when the test ends.
+type Emulator struct{ URL string }
 
 // Start starts an emulator.
-func Start(t testing.TB) *Server {
+func Start(t testing.TB) *Emulator {
 	t.Helper()
 	port := strconv.Itoa(testkit.FreePort(t))
 	address := net.JoinHostPort("127.0.0.1", port)
@@ -33,7 +33,7 @@ func Start(t testing.TB) *Server {
 		}
 		return err == nil
 	})
-	return &Server{URL: "http://" + address}
+	return &Emulator{URL: "http://" + address}
 }
 
 // Credentials sets credentials that any emulator accepts, and hides other credentials of this machine from the SDK. The

@@ -25,7 +25,7 @@ import (
 var fill string
 
 // Each query reads its index, and few pages more than its result occupies.
-func testIndexes(t *testing.T, server *postgrestest.Server) {
+func testIndexes(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	s, _ := openStore(t, address, postgrestest.Patience, 30*24*time.Hour, 30*24*time.Hour)
 	for statement := range strings.SplitSeq(fill, ";\n") { // vacuum cannot run in a transaction

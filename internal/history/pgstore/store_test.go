@@ -37,7 +37,7 @@ func openStore(t testing.TB, address string, limit time.Duration, keep,
 }
 
 // Two replicas pass the suite while both delete expired rows. No deadlock occurs.
-func testSuite(t *testing.T, server *postgrestest.Server) {
+func testSuite(t *testing.T, server *postgrestest.Cluster) {
 	address, stop := server.Database(t), func() {}
 	one, _ := openStore(t, address, postgrestest.Patience, quarter, quarter)
 	two, _ := openStore(t, address, postgrestest.Patience, quarter, quarter)
@@ -63,7 +63,7 @@ func testSuite(t *testing.T, server *postgrestest.Server) {
 }
 
 // Rows are sorted by the bytes of their IDs, even if the database sorts texts by the rules of a language.
-func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
+func testAnotherLanguage(t *testing.T, server *postgrestest.Cluster) {
 	server.SQL(t, "postgres", "create database english template template0 locale_provider icu icu_locale 'en'")
 	testkit.Equal(t, "a < B", server.SQL(t, "english", "select 'a' < 'B'"), "t")
 	s, _ := openStore(t, server.Address("english"), postgrestest.Patience, quarter, quarter)
@@ -85,7 +85,7 @@ func testAnotherLanguage(t *testing.T, server *postgrestest.Server) {
 
 // Sweeps delete expired rows and figures of their kind in small batches, and nothing else. The figures of a day expire
 // with the whole day.
-func testExpiredRows(t *testing.T, server *postgrestest.Server) {
+func testExpiredRows(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	now, day := time.Now(), 24*time.Hour
 	limit := now.UTC().Truncate(day).Add(-day - day/2) // noon of the day before yesterday
@@ -116,7 +116,7 @@ func testExpiredRows(t *testing.T, server *postgrestest.Server) {
 
 // Two replicas append the same rows while connections break in the middle of batches and the replies to commits are
 // lost. Each row counts once.
-func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
+func testBrokenConnections(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	thief, through := postgrestest.Through(t, address)
 	var rows []history.Row
@@ -156,7 +156,7 @@ func testBrokenConnections(t *testing.T, server *postgrestest.Server) {
 }
 
 // While the server is away, each call fails with a history.ErrDown that gives the reason, and no part of the address.
-func testAway(t *testing.T, server *postgrestest.Server) {
+func testAway(t *testing.T, server *postgrestest.Cluster) {
 	s, _ := openStore(t, strings.Replace(server.Database(t), "127.0.0.1", "127.0.0.3", 1), postgres.DefaultLimit, quarter,
 		quarter)
 	_, find := s.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 1})
@@ -170,7 +170,7 @@ func testAway(t *testing.T, server *postgrestest.Server) {
 }
 
 // A full or read-only server is an outage. A row with refused content is not an outage: the Sender drops it.
-func testRefusals(t *testing.T, server *postgrestest.Server) {
+func testRefusals(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
 	s, _ := openStore(t, address, postgrestest.Patience, quarter, quarter)
 	server.SQL(t, address, `create function refuse() returns trigger language plpgsql as $$ begin
@@ -185,7 +185,7 @@ func testRefusals(t *testing.T, server *postgrestest.Server) {
 }
 
 func TestOnAServer(t *testing.T) {
-	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Server){
+	postgrestest.On(t, map[string]func(*testing.T, *postgrestest.Cluster){
 		"Suite": testSuite, "Indexes": testIndexes, "AnotherLanguage": testAnotherLanguage, "ExpiredRows": testExpiredRows,
 		"BrokenConnections": testBrokenConnections, "Away": testAway, "Refusals": testRefusals,
 	})

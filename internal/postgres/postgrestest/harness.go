@@ -10,7 +10,7 @@ import (
 const Patience = 20 * time.Second
 
 // On starts one server and runs all the tests on this server.
-func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
+func On(t *testing.T, tests map[string]func(*testing.T, *Cluster)) {
 	t.Helper()
 	server := Start(t)
 	for name, test := range tests {
@@ -26,7 +26,7 @@ func On(t *testing.T, tests map[string]func(*testing.T, *Server)) {
 type Outage struct{ Begin, End func() }
 
 // Outages returns, by name, the kinds of outages that a test can cause at this server.
-func (s *Server) Outages(t *testing.T) map[string]Outage {
+func (s *Cluster) Outages(t *testing.T) map[string]Outage {
 	up := func() { s.Up(t) }
 	return map[string]Outage{
 		"ended":  {func() { s.Stop(t) }, up},

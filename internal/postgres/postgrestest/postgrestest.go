@@ -31,8 +31,8 @@ const (
 	patience  = 2 * time.Minute
 )
 
-// Server is a PostgreSQL server. It stops when the test ends.
-type Server struct {
+// Cluster is a PostgreSQL server. It stops when the test ends.
+type Cluster struct {
 	Port int
 
 	bin, dir string
@@ -43,11 +43,11 @@ type Server struct {
 }
 
 // Start creates a server and starts it.
-func Start(t testing.TB) *Server {
+func Start(t testing.TB) *Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgrestest") // the server may run as another user, which cannot access t.TempDir
 	testkit.NoError(t, err)
-	s := &Server{bin: programs(t), dir: dir, Port: testkit.FreePort(t)}
+	s := &Cluster{bin: programs(t), dir: dir, Port: testkit.FreePort(t)}
 	t.Cleanup(func() {
 		s.Stop(t) // kill -9 would leave the shared memory of the processes behind
 		_ = os.RemoveAll(s.dir)
@@ -63,10 +63,10 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+func (s *Cluster) data() string { return filepath.Join(s.dir, "data") }
 
 // Database creates a new database on the server and returns its address, which contains Password.
-func (s *Server) Database(t testing.TB) string {
+func (s *Cluster) Database(t testing.TB) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text()[:12])
 	s.SQL(t, "postgres", "create database "+name)
@@ -74,13 +74,13 @@ func (s *Server) Database(t testing.TB) string {
 }
 
 // Address returns the address of a database on the server, which contains Password.
-func (s *Server) Address(database string) string {
+func (s *Cluster) Address(database string) string {
 	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s", superuser, Password, s.Port, database)
 }
 
 // SQL runs SQL statements in a database and returns their output: one line for each row, with | between the columns.
 // The argument database is the name or the address of the database.
-func (s *Server) SQL(t testing.TB, database, statements string) string {
+func (s *Cluster) SQL(t testing.TB, database, statements string) string {
 	t.Helper()
 	database = database[strings.LastIndex(database, "/")+1:]
 	return s.run(t, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1",
@@ -89,7 +89,7 @@ func (s *Server) SQL(t testing.TB, database, statements string) string {
 
 // Up starts the server if the server is down, and waits until the server accepts connections. After a kill, the first
 // starts may fail, because the shared memory of the old processes is still in use.
-func (s *Server) Up(t testing.TB) {
+func (s *Cluster) Up(t testing.TB) {
 	t.Helper()
 	if s.process != nil {
 		return
@@ -111,7 +111,7 @@ func (s *Server) Up(t testing.TB) {
 }
 
 // launch starts the server process. The channel is closed when it has ended.
-func (s *Server) launch(t testing.TB) <-chan struct{} {
+func (s *Cluster) launch(t testing.TB) <-chan struct{} {
 	t.Helper()
 	process := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port),
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "jit=off",
@@ -126,14 +126,14 @@ func (s *Server) launch(t testing.TB) <-chan struct{} {
 }
 
 // Stop stops the server immediately, like pg_ctl stop -m immediate. The server's data stays.
-func (s *Server) Stop(t testing.TB) { s.end(t, syscall.SIGQUIT) }
+func (s *Cluster) Stop(t testing.TB) { s.end(t, syscall.SIGQUIT) }
 
 // Kill kills the main process of the server with SIGKILL. Its other processes then end by themselves.
-func (s *Server) Kill(t testing.TB) { s.end(t, syscall.SIGKILL) }
+func (s *Cluster) Kill(t testing.TB) { s.end(t, syscall.SIGKILL) }
 
 // end sends a signal to the main process and waits until this process has ended. The
 // server's other processes end too.
-func (s *Server) end(t testing.TB, signal syscall.Signal) {
+func (s *Cluster) end(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	if s.process == nil {
 		return
@@ -147,7 +147,7 @@ func (s *Server) end(t testing.TB, signal syscall.Signal) {
 
 // Freeze stops all processes of the server with SIGSTOP. A frozen server accepts connections but does not respond.
 // Thaw, Stop and Kill end the freeze.
-func (s *Server) Freeze() {
+func (s *Cluster) Freeze() {
 	main := s.process.Process.Pid
 	_ = syscall.Kill(main, syscall.SIGSTOP) // from now on the main process starts no other process
 	for state, _ := stat(main); state != "T" && state != ""; state, _ = stat(main) {
@@ -163,7 +163,7 @@ func (s *Server) Freeze() {
 }
 
 // Thaw resumes all processes that Freeze stopped.
-func (s *Server) Thaw() {
+func (s *Cluster) Thaw() {
 	for _, pid := range s.frozen {
 		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}
@@ -172,7 +172,7 @@ func (s *Server) Thaw() {
 
 // children returns the children of the main process that are not frozen. It reads the state of every
 // process on the machine. The kernel's own list of children may be incomplete while processes end.
-func (s *Server) children() (found []int) {
+func (s *Cluster) children() (found []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, folder := range all {
 		pid, _ := strconv.Atoi(filepath.Base(folder))
@@ -195,7 +195,7 @@ func stat(pid int) (state string, parent int) {
 
 // run runs one of PostgreSQL's programs as the server's user and returns its output. The test fails if the program
 // fails, for example because the server does not respond.
-func (s *Server) run(t testing.TB, program string, args ...string) string {
+func (s *Cluster) run(t testing.TB, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

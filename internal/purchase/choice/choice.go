@@ -37,8 +37,8 @@ const (
 	leastOthers = 5
 )
 
-// Provider is a provider of the file.
-type Provider struct {
+// Offer is a provider of the file with its prices.
+type Offer struct {
 	Name  string
 	Price func(captcha.Type) float64 // of a token; negative = unknown
 }
@@ -49,7 +49,7 @@ type Chooser struct {
 	log  *slog.Logger
 
 	mu        sync.Mutex
-	providers []Provider
+	providers []Offer
 	sums      map[captcha.Type]map[string]pool.Sums // by provider
 }
 
@@ -59,7 +59,7 @@ func New(p *pool.Pool, log *slog.Logger) *Chooser {
 }
 
 // SetProviders replaces the providers.
-func (c *Chooser) SetProviders(providers []Provider) {
+func (c *Chooser) SetProviders(providers []Offer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.providers = providers
@@ -88,7 +88,7 @@ func (c *Chooser) Read(ctx context.Context) {
 
 // Choose returns the index of an offer, and a word that says how it was chosen. There must be at least one offer. If
 // explores is true and the policy is Best, the order may go to a provider that is not the best so far.
-func (c *Chooser) Choose(policy string, t captcha.Type, explores bool, offers []Provider) (index int, how string) {
+func (c *Chooser) Choose(policy string, t captcha.Type, explores bool, offers []Offer) (index int, how string) {
 	prices, sums := make([]float64, len(offers)), make([]pool.Sums, len(offers))
 	c.mu.Lock()
 	for i, o := range offers {

@@ -84,8 +84,8 @@ type replica struct {
 	pool *pool.Pool
 }
 
-func priced(name string, price float64) Provider {
-	return Provider{name, func(captcha.Type) float64 { return price }}
+func priced(name string, price float64) Offer {
+	return Offer{name, func(captcha.Type) float64 { return price }}
 }
 
 func start(t *testing.T, server *redistest.Bubble, providers ...string) *replica {
@@ -96,7 +96,7 @@ func start(t *testing.T, server *redistest.Bubble, providers ...string) *replica
 	log := slog.New(slog.DiscardHandler)
 	r.pool = pool.New(pool.Config{Slow: db, Hot: db, Prefix: "p", Replica: "r", Log: log})
 	r.Chooser = New(r.pool, log)
-	var list []Provider
+	var list []Offer
 	for i, name := range providers {
 		list = append(list, priced(name, 0.001+0.0002*float64(i)))
 	}
@@ -138,8 +138,8 @@ func TestReplicasShareTheSums(t *testing.T) {
 		server := redistest.InBubble(t)
 		r := start(t, server, "a", "b")
 		chooses := func(r *replica) string {
-			i, how := r.Choose(Best, captcha.HCaptcha, false, []Provider{priced("a", 0.001), priced("b", 0.0012)})
-			cheapest, _ := r.Choose(Cheapest, captcha.HCaptcha, false, []Provider{priced("b", 0.0012), priced("a", 0)})
+			i, how := r.Choose(Best, captcha.HCaptcha, false, []Offer{priced("a", 0.001), priced("b", 0.0012)})
+			cheapest, _ := r.Choose(Cheapest, captcha.HCaptcha, false, []Offer{priced("b", 0.0012), priced("a", 0)})
 			testkit.Equal(t, "the cheapest", cheapest, 1)
 			return fmt.Sprint(i, how)
 		}

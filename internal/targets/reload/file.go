@@ -48,7 +48,7 @@ type File struct {
 // state combines a Set with its Status, so that readers get a consistent pair.
 type state struct {
 	current *targets.Set
-	status  targets.Status
+	status  targets.FileStatus
 }
 
 // NewFile returns a File that has not been read yet. The argument `lookup` works in the same way as
@@ -82,12 +82,12 @@ func (f *File) Load() (*targets.Set, error) {
 	defer f.mu.Unlock()
 	set, err := f.read()
 	if err != nil {
-		f.publish(nil, targets.Status{Problems: problemsOf(err)})
+		f.publish(nil, targets.FileStatus{Problems: problemsOf(err)})
 		return nil, err
 	}
 	f.used = f.tried
 	f.warn(set, new(targets.Set))
-	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true})
+	f.publish(set, targets.FileStatus{LoadedAt: time.Now(), OK: true})
 	return set, nil
 }
 
@@ -95,7 +95,7 @@ func (f *File) Load() (*targets.Set, error) {
 func (f *File) Current() *targets.Set { return f.state.Load().current }
 
 // Status describes the last attempt to read the file. The caller must not change its Problems.
-func (f *File) Status() targets.Status { return f.state.Load().status }
+func (f *File) Status() targets.FileStatus { return f.state.Load().status }
 
 // Reload reads the file and applies it. It returns nil if the file is valid, whether it has changed or
 // not. Otherwise it returns targets.Problems, and the last valid Set stays in use. A repeated failure is
@@ -135,7 +135,7 @@ func (f *File) Reload(ctx context.Context, by string) error {
 	f.Apply(context.WithoutCancel(ctx), set)
 	mended := f.refused != ""
 	f.refused, f.used = "", f.tried
-	f.publish(set, targets.Status{LoadedAt: time.Now(), OK: true, Problems: remarks})
+	f.publish(set, targets.FileStatus{LoadedAt: time.Now(), OK: true, Problems: remarks})
 	changes := changesBetween(old, set)
 	f.log.Info("the configuration was applied", "changes", changes)
 	f.Report(Attempt{By: by, Mended: mended, Changes: changes, Restart: remarks, From: old.Digest, To: set.Digest})
@@ -196,7 +196,7 @@ func content(path string) ([]byte, error) {
 }
 
 // publish makes a new state visible to Current and Status.
-func (f *File) publish(set *targets.Set, status targets.Status) { f.state.Store(&state{set, status}) }
+func (f *File) publish(s *targets.Set, status targets.FileStatus) { f.state.Store(&state{s, status}) }
 
 // warn logs the warnings of the new Set that the old Set lacks.
 func (f *File) warn(set, old *targets.Set) {

@@ -28,7 +28,7 @@ func quietServer(t testing.TB, changes ...func(*Deps)) *Server {
 	config.set.Store(sampleSet(allKeys()...))
 	deps := Deps{
 		Config: config, Solver: endlessStock{}, IDs: fixedIDs(t),
-		Metrics: NewMetrics("", "", "", func() (none listener.Counts) { return none }, func() int64 { return 0 }),
+		Metrics: NewMetrics("", "", "", func() (none listener.Connections) { return none }, func() int64 { return 0 }),
 		Buyer:   &fakeBuyer{}, Status: status.NewCollector(status.Sources{}), Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {

@@ -146,8 +146,8 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	tasks := compat.New(d.stock.Pool, d.solver.Service, log)
 	t.Cleanup(d.orders.tells.Wait)
 	testkit.Run(t, d.solver.Run)
-	metrics := NewMetrics("1.2.3", "abcdef0", "IABFZE2N (host:8080)", func() listener.Counts {
-		return listener.Counts{Open: 3, Refused: 4}
+	metrics := NewMetrics("1.2.3", "abcdef0", "IABFZE2N (host:8080)", func() listener.Connections {
+		return listener.Connections{Open: 3, Refused: 4}
 	}, func() int64 { return 5 })
 	collector := status.NewCollector(status.Sources{
 		File: d.config, Pool: statusPool{d.stock, d.savings}, Buyer: d.buyer, Outcomes: someOutcomes{}.Rows,

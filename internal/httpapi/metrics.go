@@ -36,7 +36,7 @@ type Metrics struct {
 
 // NewMetrics returns the metrics with their registry. The texts become
 // labels of poold_build_info. The functions return the numbers of connections and of dropped log lines.
-func NewMetrics(version, commit, replica string, connections func() listener.Counts,
+func NewMetrics(version, commit, replica string, connections func() listener.Connections,
 	droppedLines func() int64) *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

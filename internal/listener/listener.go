@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Counts are numbers of connections.
-type Counts struct{ Open, Refused int }
+// Connections are numbers of connections.
+type Connections struct{ Open, Refused int }
 
 // Port is an open port. Its methods are safe for concurrent use, except Accept.
 type Port struct {
@@ -63,7 +63,7 @@ func Listen(ctx context.Context, address string, limit int, log *slog.Logger) (*
 }
 
 // Counts returns how many connections are open now, and how many were refused so far.
-func (p *Port) Counts() Counts { return Counts{int(p.open.Load()), int(p.refused.Load())} }
+func (p *Port) Counts() Connections { return Connections{int(p.open.Load()), int(p.refused.Load())} }
 
 // SetLimit replaces the limit. Open connections stay open.
 func (p *Port) SetLimit(limit int) { p.limit.Store(int64(limit)) }

@@ -50,7 +50,7 @@ func TestPortClosesConnectionsBeyondTheLimit(t *testing.T) {
 	first, second := known(), known()
 	refused(dial())
 	refused(dial())
-	testkit.Equal(t, "connections", port.Counts(), Counts{Open: 2, Refused: 2})
+	testkit.Equal(t, "connections", port.Counts(), Connections{Open: 2, Refused: 2})
 	if log.Count("parameter=server.connections limit=2", "address=127.0.0.1") != 1 || log.Count("") != 1 {
 		t.Errorf("want one line, got:\n%s", log.String())
 	}

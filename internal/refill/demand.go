@@ -90,9 +90,9 @@ func (m *Manager) saveAll(ctx context.Context) {
 }
 
 // counted converts the counts of package pool to the counts that package policy uses.
-func counted(c *pool.Counts, lead time.Duration) *policy.Counts {
+func counted(c *pool.Counts, lead time.Duration) *policy.Snapshot {
 	f := c.Counters
-	s := &policy.Counts{
+	s := &policy.Snapshot{
 		Lead: lead, Fresh: c.Fresh, Outliving: c.Outliving, Orders: c.Orders, Waiting: c.Waiting, Paused: c.Brake.IsPaused(),
 		NextExpiry: c.NextExpiry, NextAgeing: c.NextAgeing, NextEnd: max(0, c.NextEnd), Leads: c.Leads,
 		Failures: c.Brake.Failures, Totals: policy.Totals{Requests: c.Requests(), Hits: f.Hits, Solved: f.Solved,

@@ -46,7 +46,7 @@ func (l *Learned) Lead(p Params, at time.Time) time.Duration {
 }
 
 // Decide returns how many tokens are wanted, how many to order, and when to decide again. It changes nothing.
-func Decide(p Params, l *Learned, c *Counts, at time.Time) Decision {
+func Decide(p Params, l *Learned, c *Snapshot, at time.Time) Decision {
 	now := max(l.now, unix(at))
 	d := Decision{Lead: c.Lead, Failing: c.Failures >= FailuresInARow}
 	if p.Adaptive {
@@ -92,7 +92,7 @@ func Decide(p Params, l *Learned, c *Counts, at time.Time) Decision {
 }
 
 // adapt fills in the decision for an adaptive target.
-func (l *Learned) adapt(d *Decision, p *Params, c *Counts, now float64, idle bool) {
+func (l *Learned) adapt(d *Decision, p *Params, c *Snapshot, now float64, idle bool) {
 	scale, floor, most := l.memory.scale, p.floor(d.Warm), p.most(d.Warm)
 	affords := l.credit.affords(now, scale)
 	held := max(floor, min(most, calibrated.heldTimes*affords))

@@ -17,12 +17,12 @@ import (
 type target struct {
 	p  Params
 	l  *Learned
-	c  Counts
+	c  Snapshot
 	at float64 // seconds since monday
 }
 
 func newTarget(change func(p *Params)) *target {
-	x := &target{p: usual(), c: Counts{NextExpiry: -1, NextAgeing: -1}}
+	x := &target{p: usual(), c: Snapshot{NextExpiry: -1, NextAgeing: -1}}
 	if change != nil {
 		change(&x.p)
 	}
@@ -74,25 +74,25 @@ func said(d Decision) string {
 // (pending callers) < depth.
 func TestFixed(t *testing.T) {
 	for name, x := range map[string]struct {
-		c     Counts
+		c     Snapshot
 		order int
 		next  time.Duration
 	}{
-		"empty": {c: Counts{NextAgeing: -1}, order: 5, next: Never},
-		"full": {c: Counts{Fresh: 5, Outliving: 5, NextAgeing: time.Minute},
+		"empty": {c: Snapshot{NextAgeing: -1}, order: 5, next: Never},
+		"full": {c: Snapshot{Fresh: 5, Outliving: 5, NextAgeing: time.Minute},
 			order: 0, next: time.Minute},
-		"orders count": {c: Counts{Fresh: 1, Outliving: 1, Orders: 3, NextAgeing: 9 * time.Second},
+		"orders count": {c: Snapshot{Fresh: 1, Outliving: 1, Orders: 3, NextAgeing: 9 * time.Second},
 			order: 1, next: 9 * time.Second},
-		"a token that dies soon is replaced": {c: Counts{Fresh: 5, Outliving: 4, NextAgeing: 3 * time.Second},
+		"a token that dies soon is replaced": {c: Snapshot{Fresh: 5, Outliving: 4, NextAgeing: 3 * time.Second},
 			order: 1, next: 3 * time.Second},
-		"each pending caller wants one more": {c: Counts{Orders: 5, Waiting: 3, NextAgeing: -1, NextEnd: 7 * time.Second},
+		"each pending caller wants one more": {c: Snapshot{Orders: 5, Waiting: 3, NextAgeing: -1, NextEnd: 7 * time.Second},
 			order: 3, next: 7 * time.Second},
-		"surplus orders nothing": {c: Counts{Fresh: 9, Outliving: 9, Orders: 2}, order: 0, next: 0},
-		"paused": {c: Counts{Paused: true, Waiting: 3, Resumes: 8 * time.Second},
+		"surplus orders nothing": {c: Snapshot{Fresh: 9, Outliving: 9, Orders: 2}, order: 0, next: 0},
+		"paused": {c: Snapshot{Paused: true, Waiting: 3, Resumes: 8 * time.Second},
 			order: 0, next: 8 * time.Second},
-		"paused without an end":    {c: Counts{Paused: true, Waiting: 3}, order: 0, next: Never},
-		"failing, the first probe": {c: Counts{Failures: 8, NextAgeing: -1}, order: 1, next: ProbeEvery},
-		"seven failures":           {c: Counts{Failures: 7, NextAgeing: -1}, order: 5, next: Never},
+		"paused without an end":    {c: Snapshot{Paused: true, Waiting: 3}, order: 0, next: Never},
+		"failing, the first probe": {c: Snapshot{Failures: 8, NextAgeing: -1}, order: 1, next: ProbeEvery},
+		"seven failures":           {c: Snapshot{Failures: 7, NextAgeing: -1}, order: 5, next: Never},
 	} {
 		a := newTarget(func(p *Params) { p.Adaptive, p.Depth = false, 5 })
 		a.c = x.c

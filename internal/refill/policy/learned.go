@@ -30,7 +30,7 @@ func NewLearned(p Params) *Learned {
 
 // Learn learns from the events since the last call, and reports whether there was a request. At the first call, and
 // after Redis has lost its data, the earlier events are unknown.
-func (l *Learned) Learn(p Params, c *Counts, at time.Time) (requested bool) {
+func (l *Learned) Learn(p Params, c *Snapshot, at time.Time) (requested bool) {
 	now, then, m := max(l.now, unix(at)), l.seen, &l.memory
 	if !l.knows || c.Totals.Requests < then.Requests || c.Totals.Solved < then.Solved {
 		then = c.Totals

@@ -30,8 +30,8 @@ type Warm struct {
 	Next func(at time.Time) (from, until time.Time)
 }
 
-// Counts are what Redis knows of a target, over all replicas.
-type Counts struct {
+// Snapshot is what Redis knows of a target, over all replicas.
+type Snapshot struct {
 	Lead       time.Duration   // with which Outliving was counted
 	Fresh      int             // tokens that outlive the margin
 	Outliving  int             // Fresh tokens that outlive margin + Lead

@@ -94,7 +94,7 @@ func (r *replay) decide() {
 	lead := r.learned.Lead(r.Params, at).Seconds()
 	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
 	n := &r.result
-	s := Counts{
+	s := Snapshot{
 		Lead: inSeconds(lead), Leads: r.leads, Failures: r.failures,
 		Totals: Totals{Requests: int64(n.Requests), Hits: int64(n.Hits), Solved: int64(n.Bought), Failed: int64(n.Failed),
 			Expired: int64(n.Expired)},

@@ -40,8 +40,8 @@ targets:
 func start(t *testing.T) *daemontest.Process {
 	t.Helper()
 	service := daemontest.Provider(t,
-		simulatedtest.Options{Median: 100 * time.Millisecond, Threads: 10, Seed: 1})
-	return daemontest.Start(t, daemontest.Options{Config: fmt.Sprintf(config, key, service), Key: key})
+		simulatedtest.Setup{Median: 100 * time.Millisecond, Threads: 10, Seed: 1})
+	return daemontest.Start(t, daemontest.Settings{Config: fmt.Sprintf(config, key, service), Key: key})
 }
 
 // refusals counts the answers with a status of 300 or above. The first answer is lost.

@@ -34,7 +34,7 @@ func TestProviderAccount(t *testing.T) {
 		}
 		return before + "providers: [" + strings.Join(entries, ", ") + "]\n" + after
 	}
-	w := watch(t, daemontest.Options{Config: config("main=" + first)})
+	w := watch(t, daemontest.Settings{Config: config("main=" + first)})
 	w.wait("login", 4, 0)
 	setFaults(t, first, notReady)
 	var taken []string

@@ -83,7 +83,7 @@ func TestRestore(t *testing.T) {
 		return fmt.Sprintf(faultConfig, server, url, "concurrency: 20") +
 			"  login: {" + page + "login, depth: 4, budget: {per_day: 100}}\n  other: {" + page + "other, depth: 1}\n"
 	}
-	w := watch(t, daemontest.Options{Config: config(server)})
+	w := watch(t, daemontest.Settings{Config: config(server)})
 	w.wait("login", 4, 0)
 	w.call(http.StatusNoContent, "POST", "/pool/other/pause", `{"reason": "the page changes"}`)
 	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == 4 })
@@ -121,7 +121,7 @@ func TestRestore(t *testing.T) {
 	bash(t, folder, "for kind"+clean, nil, "6390", port)
 	bash(t, folder, restore[1], nil, "6390", port, "10.0.0.11:6379", server)
 
-	w = watch(t, daemontest.Options{Config: config(server)})
+	w = watch(t, daemontest.Settings{Config: config(server)})
 	w.wait("login", 4, 0)
 	for range 8 {
 		taken = append(taken, w.take("login").Token)

@@ -63,7 +63,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	address := database.Database(t)
 	redis, process := redistest.Process(t, "--requirepass", secrets["REDIS_PASSWORD"])
 	service := daemontest.Provider(t,
-		simulatedtest.Options{Key: secrets["PROVIDER_KEY"], Median: time.Second, PingShare: 0.5, LedgerHTTP: true})
+		simulatedtest.Setup{Key: secrets["PROVIDER_KEY"], Median: time.Second, PingShare: 0.5, LedgerHTTP: true})
 	config := fmt.Sprintf(canaryConfig, redis, redistest.FreeAddress(t), service, service, "%[1]s", address, address,
 		t.TempDir())
 	c := startWithSecrets(t, config)
@@ -75,7 +75,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	c.flushAndSolve()
 	c.status("main refuses the key (ERROR_WRONG_USER_KEY)")
 	c.check("--live")
-	for _, kind := range []simulatedtest.Kind{simulatedtest.Drop, simulatedtest.HTML, simulatedtest.Redirect,
+	for _, kind := range []simulatedtest.Symptom{simulatedtest.Drop, simulatedtest.HTML, simulatedtest.Redirect,
 		simulatedtest.Types, simulatedtest.Hang} {
 		setFaults(t, service)
 		c.ask("right", "POST", "/providers/main/probe", "", secrets["CALLER_KEY"])
@@ -112,7 +112,7 @@ func startWithSecrets(t *testing.T, config string) *canaries {
 		environment = append(environment, name+"="+value)
 	}
 	c := &canaries{TB: t, shown: map[string][]string{}}
-	c.Process = daemontest.Start(t, daemontest.Options{
+	c.Process = daemontest.Start(t, daemontest.Settings{
 		Config: fmt.Sprintf(config, listen), Listen: listen, Env: environment,
 		Args: []string{"--log-level", "debug", "--access-log"},
 	})

@@ -83,7 +83,7 @@ targets:
 // service runs the simulated service as a process that solves each task after lead.
 func service(t testing.TB, lead time.Duration) string {
 	t.Helper()
-	return daemontest.Provider(t, simulatedtest.Options{Median: lead, LedgerHTTP: true})
+	return daemontest.Provider(t, simulatedtest.Setup{Median: lead, LedgerHTTP: true})
 }
 
 // setFaults replaces the faults of a simulated service.
@@ -140,7 +140,7 @@ func storeFaults(t *testing.T) *watched {
 	config := fmt.Sprintf(faultConfig, redis, url, "concurrency: 20, timeout: 3s") + login +
 		"  other: {" + page + "other, depth: 1}\n" +
 		"history: {backend: postgres, url: '" + address + "'}\n"
-	w := watch(t, daemontest.Options{Config: config})
+	w := watch(t, daemontest.Settings{Config: config})
 
 	w.calm(tokensOf+"2", "poold_history_up 1")
 	w.Write(config + "colour: blue\n")
@@ -207,7 +207,7 @@ func serviceFaults(t *testing.T) *watched {
 	config := fmt.Sprintf(faultConfig, redis, url, "balance: true, callback_url: 'http://"+listen+
 		"', fallback_after: 5s, callback_delay: 0s") +
 		login
-	w := watch(t, daemontest.Options{Config: config, Listen: listen})
+	w := watch(t, daemontest.Settings{Config: config, Listen: listen})
 	up := `poold_provider_up{provider="main"} `
 
 	w.calm(tokensOf+"2", `poold_provider_balance{provider="main"} 600`)
@@ -221,7 +221,7 @@ func serviceFaults(t *testing.T) *watched {
 	w.call(http.StatusOK, "POST", "/providers/main/probe", "")
 	w.calm(tokensOf+"2", up+"1")
 	// Another account at the same service, with less money.
-	w.Write(strings.Replace(config, url, daemontest.Provider(t, simulatedtest.Options{Median: time.Second, Balance: 3.5}),
+	w.Write(strings.Replace(config, url, daemontest.Provider(t, simulatedtest.Setup{Median: time.Second, Balance: 3.5}),
 		1))
 	w.fault("the money runs out", []string{"PooldBalanceLow"}, `poold_provider_balance{provider="main"} 3.5`)
 	w.Write(config)
@@ -251,7 +251,7 @@ func demandFaults(t *testing.T) *watched {
 			fmt.Sprintf("  tight: {%stight, depth: %d, budget: {per_hour: 10}}\n", page, depth) +
 			"  burst: {" + page + "burst, depth: 20, refill: adaptive}\n"
 	}
-	w := watch(t, daemontest.Options{Config: file(7)})
+	w := watch(t, daemontest.Settings{Config: file(7)})
 	used := `poold_budget_used{target="tight",window="hour"} `
 
 	full := `poold_pool_tokens{target="tight"} `

@@ -57,8 +57,8 @@ func TestMoving(t *testing.T) {
 	t.Parallel()
 	first, second := redistest.Server(t, noDelay...), redistest.Server(t, noDelay...)
 	url := service(t, 100*time.Millisecond)
-	config := func(section string) daemontest.Options {
-		return daemontest.Options{Config: fmt.Sprintf(strings.Replace(faultConfig, `{url: "redis://%s"}`, "%s", 1), section,
+	config := func(section string) daemontest.Settings {
+		return daemontest.Settings{Config: fmt.Sprintf(strings.Replace(faultConfig, `{url: "redis://%s"}`, "%s", 1), section,
 			url, "concurrency: 20") +
 			"  login: {" + page + "login, depth: 4, budget: {per_day: 100}}\n" +
 			"  other: {" + page + "other, depth: 3}\n  third: {" + page + "third, depth: 2}\n"}

@@ -137,7 +137,7 @@ func (n *network) provider(t *testing.T) *provider {
 	})
 	testkit.NoError(t, err)
 	p := &provider{url: "http://" + listener.Addr().String()}
-	service := simulatedtest.New(simulatedtest.Options{Median: 200 * time.Millisecond})
+	service := simulatedtest.New(simulatedtest.Setup{Median: 200 * time.Millisecond})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		p.last.Store(r.URL.RawQuery + string(body))

@@ -164,7 +164,7 @@ func TestCommandsOfTheAlertsWork(t *testing.T) {
 	for _, alert := range alerts {
 		commands = append(commands, found(`"(poold [^"]+)"`, alert.Annotations["description"])...)
 	}
-	w := watch(t, daemontest.Options{
+	w := watch(t, daemontest.Settings{
 		Config: fmt.Sprintf(faultConfig, redistest.Server(t), service(t, 100*time.Millisecond), "") + login})
 	w.calm(tokensOf + "2")
 	values := strings.NewReplacer("TARGET", "login", "{{ $labels.target }}", "login", "NAME", "main",

@@ -34,7 +34,7 @@ import (
 // (bench/rolling).
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	provider := daemontest.Provider(t, simulatedtest.Options{Median: 300 * time.Millisecond, LedgerHTTP: true})
+	provider := daemontest.Provider(t, simulatedtest.Setup{Median: 300 * time.Millisecond, LedgerHTTP: true})
 	config := fmt.Sprintf("redis: {url: 'redis://%s'}\n"+
 		"server: {keys: [{name: ci, key: rolling-key-012345, scopes: [token, status]}]}\n"+
 		"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, concurrency: 1000, first_poll: 500ms, "+
@@ -42,7 +42,7 @@ func TestRollingRestart(t *testing.T) {
 		"  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 150}\n",
 		redistest.Server(t), provider)
 	start := func(listen string, wrap []string) *daemontest.Process {
-		return daemontest.Start(t, daemontest.Options{Config: config, Key: "rolling-key-012345", Listen: listen, Wrap: wrap})
+		return daemontest.Start(t, daemontest.Settings{Config: config, Key: "rolling-key-012345", Listen: listen, Wrap: wrap})
 	}
 	rounds := [][]string{nil}
 	if other := os.Getenv("POOLD_OTHER"); other != "" {

@@ -46,7 +46,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		return n
 	}
 
-	provider := daemontest.Provider(t, simulatedtest.Options{Median: 300 * time.Millisecond})
+	provider := daemontest.Provider(t, simulatedtest.Setup{Median: 300 * time.Millisecond})
 	secrets, first, second := t.TempDir(), redistest.Certificates(t), redistest.Certificates(t)
 	file := func(name string) string { return filepath.Join(secrets, name) }
 	write := func(name, text string) { daemontest.ReplaceFile(t, file(name), text+"\n") }
@@ -65,7 +65,7 @@ func TestRotationUnderLoad(t *testing.T) {
 			"  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 40}\n",
 			file("redis"), address, file("database"), server.Port, name, first, first, keys, provider)
 	}
-	p := daemontest.Start(t, daemontest.Options{
+	p := daemontest.Start(t, daemontest.Settings{
 		Config: config(entry("key")), Key: "first-key-0123456789", TLS: true, Args: []string{"--access-log"},
 		Client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
 	})

@@ -67,7 +67,7 @@ type story struct {
 	during []scrape
 }
 
-func watch(t testing.TB, o daemontest.Options) *watched {
+func watch(t testing.TB, o daemontest.Settings) *watched {
 	t.Helper()
 	o.Key = key
 	return &watched{TB: t, Process: daemontest.Start(t, o)}

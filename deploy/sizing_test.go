@@ -76,8 +76,8 @@ func memoryRows(t testing.TB) (rows []row) {
 	const n = 200
 	address := redistest.Server(t)
 	m, url := newMeter(t, address),
-		daemontest.Provider(t, simulatedtest.Options{Median: 200 * time.Millisecond, LedgerHTTP: true})
-	w := watch(t, daemontest.Options{Config: sizingConfig(address, url, n)})
+		daemontest.Provider(t, simulatedtest.Setup{Median: 200 * time.Millisecond, LedgerHTTP: true})
+	w := watch(t, daemontest.Settings{Config: sizingConfig(address, url, n)})
 	w.wait("login", n, 0)
 	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == n })
 	add := func(name string, bytes float64) { rows = append(rows, row{name, bytes / n}) }

@@ -36,7 +36,7 @@ var clientsConfig string
 func startForClients(t *testing.T, prefix string) (p *process, service, redis string) {
 	t.Helper()
 	redis = redistest.Server(t)
-	service = daemontest.Provider(t, simulatedtest.Options{
+	service = daemontest.Provider(t, simulatedtest.Setup{
 		Key: "provider-key", Median: 100 * time.Millisecond, Seed: 5, LedgerHTTP: true,
 	})
 	config := filepath.Join(t.TempDir(), "pools.yaml")

@@ -59,7 +59,7 @@ var identities = map[string]captcha.ID{
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Server(t, "--requirepass", canaryRedis)
-	service := daemontest.Provider(t, simulatedtest.Options{
+	service := daemontest.Provider(t, simulatedtest.Setup{
 		Key: canaryProvider, Median: 250 * time.Millisecond, Sigma: 0.3,
 		Threads: 60, FailShare: 0.03, Seed: 7, LedgerHTTP: true,
 	})

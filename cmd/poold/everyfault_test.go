@@ -213,7 +213,7 @@ func (s *everyFault) freeze() {
 func (s *everyFault) refuseSitekey() {
 	s.service.SetFaults(simulatedtest.Fault{
 		On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_GOOGLEKEY",
-		When: func(c simulatedtest.Call) bool { return c.Identity.Sitekey == refusableKey },
+		When: func(c simulatedtest.Attempt) bool { return c.Identity.Sitekey == refusableKey },
 	})
 	testkit.Within(s, 20*time.Second, "the target to be refused", func() bool {
 		s.callers.take(s.replicas[0], "refusable", "?wait=0s") // so that the target wants tokens

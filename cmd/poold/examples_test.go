@@ -40,7 +40,7 @@ func TestExamples(t *testing.T) {
 	pages := examples(t)
 	checkNotRun(t, pages)
 	service := daemontest.Provider(t,
-		simulatedtest.Options{Median: 50 * time.Millisecond, Threads: 100, Seed: 1})
+		simulatedtest.Setup{Median: 50 * time.Millisecond, Threads: 100, Seed: 1})
 	for page, blocks := range pages {
 		if !slices.ContainsFunc(blocks, block.runs) {
 			continue

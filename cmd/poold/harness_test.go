@@ -86,7 +86,7 @@ func startPoold(t testing.TB, config, key string, env ...string) *process {
 // startProgram does the same as startPoold for another program.
 func startProgram(t testing.TB, binary, config, key string, env ...string) *process {
 	t.Helper()
-	o := daemontest.Options{Binary: binary, File: config, Key: key, Env: env, Args: []string{"--log-level", "debug"},
+	o := daemontest.Settings{Binary: binary, File: config, Key: key, Env: env, Args: []string{"--log-level", "debug"},
 		Client: http.DefaultClient}
 	return &process{daemontest.Start(t, o), t, key}
 }

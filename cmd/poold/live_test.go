@@ -20,7 +20,7 @@ func TestCheckLive(t *testing.T) {
 	t.Parallel()
 	const key = "0123456789abcdef0123456789abcdef"
 	var services []*simulatedtest.Service
-	service := func(o simulatedtest.Options) string {
+	service := func(o simulatedtest.Setup) string {
 		s := simulatedtest.New(o)
 		server := httptest.NewServer(s)
 		t.Cleanup(func() { server.Close(); s.Close() })
@@ -53,7 +53,7 @@ func TestCheckLive(t *testing.T) {
 	provider := func(profile, url string) string {
 		return fmt.Sprintf("  - {name: acme, service: %s, url: '%s', key: %s}", profile, url, key)
 	}
-	sound := provider("2captcha", service(simulatedtest.Options{Key: key}))
+	sound := provider("2captcha", service(simulatedtest.Setup{Key: key}))
 	for _, c := range []struct {
 		name, redis, provider string
 		code                  int
@@ -62,9 +62,9 @@ func TestCheckLive(t *testing.T) {
 		{"all is well", "redis://" + kept, sound, 0, "ok: redis: " + kept + ", version "},
 		{"all is well", "redis://" + kept, sound, 0, "ok: provider acme: accepts the key; balance "},
 		{"threads", "redis://" + kept,
-			provider("captchaai", service(simulatedtest.Options{Key: key, Threads: 7})), 0,
+			provider("captchaai", service(simulatedtest.Setup{Key: key, Threads: 7})), 0,
 			", threads 7 (concurrency 20)\n"},
-		{"no answer about threads", "embedded", provider("captchaai", service(simulatedtest.Options{Key: key,
+		{"no answer about threads", "embedded", provider("captchaai", service(simulatedtest.Setup{Key: key,
 			Faults: []simulatedtest.Fault{{On: "threads", Kind: simulatedtest.Status}}})), 1,
 			"error: provider acme: reading the threads: "},
 		{"embedded", "embedded", sound, 0, "ok: redis: embedded, keeps nothing over a restart\n"},
@@ -74,7 +74,7 @@ func TestCheckLive(t *testing.T) {
 		{"no Redis", "redis://:canary@127.0.0.1:1", sound, 1,
 			"error: redis: redis refuses the connection: nothing listens there (127.0.0.1:1)\nok: provider acme"},
 		{"a wrong key", "embedded", provider("2captcha",
-			service(simulatedtest.Options{Key: "fedcba9876543210fedcba9876543210"})), 1,
+			service(simulatedtest.Setup{Key: "fedcba9876543210fedcba9876543210"})), 1,
 			"error: provider acme: reading the balance: ERROR_KEY_DOES_NOT_EXIST: the service refuses the key: " +
 				"check providers.acme.key in the configuration file"},
 		{"no service", "embedded", provider("2captcha", "http://127.0.0.1:1"), 1,

@@ -43,14 +43,14 @@ type terms struct {
 }
 
 // quick returns the options of a provider with short lead times and a ledger.
-func quick() simulatedtest.Options {
-	return simulatedtest.Options{
+func quick() simulatedtest.Setup {
+	return simulatedtest.Setup{
 		Median: 600 * time.Millisecond, Sigma: 0.4,
 		Seed: 21, LedgerHTTP: true, PingForms: true,
 	}
 }
 
-func newWorld(t testing.TB, o simulatedtest.Options, with terms) *world {
+func newWorld(t testing.TB, o simulatedtest.Setup, with terms) *world {
 	t.Helper()
 	if with.service == "" {
 		with.service = daemontest.Provider(t, o)

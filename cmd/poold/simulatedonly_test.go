@@ -18,7 +18,7 @@ import (
 // `on_empty: solve` and POST /solve for its identity. Each refusal and the status give the reason.
 func TestSimulatedOnlyBuysNothingFromARealService(t *testing.T) {
 	t.Parallel()
-	service := simulatedtest.New(simulatedtest.Options{Median: 50 * time.Millisecond})
+	service := simulatedtest.New(simulatedtest.Setup{Median: 50 * time.Millisecond})
 	defer service.Close()
 	server := httptest.NewServer(service)
 	defer server.Close()

@@ -30,7 +30,7 @@ const page = "https://e.example/login"
 
 // side is a replica with its tasks, and the client of a test.
 type side struct {
-	*solvetest.Replica
+	*solvetest.Peer
 
 	t     *testing.T
 	tasks *Tasks
@@ -39,7 +39,7 @@ type side struct {
 }
 
 func begin(t *testing.T, w *solvetest.World, terms Terms) *side {
-	s := &side{Replica: w.Start(), t: t, terms: terms}
+	s := &side{Peer: w.Start(), t: t, terms: terms}
 	s.tasks = New(s.Pool, s.Service, slog.New(slog.DiscardHandler))
 	return s
 }

@@ -47,8 +47,8 @@ func Binary(t testing.TB) string {
 }
 
 // Provider serves the simulated service until the test ends, and returns its URL. With
-// Options.LedgerHTTP, GET /ledger returns its books, and /faults sets its faults.
-func Provider(t testing.TB, o simulatedtest.Options) string {
+// Setup.LedgerHTTP, GET /ledger returns its books, and /faults sets its faults.
+func Provider(t testing.TB, o simulatedtest.Setup) string {
 	t.Helper()
 	service := simulatedtest.New(o)
 	server := httptest.NewServer(service)

@@ -22,8 +22,8 @@ var described openapitest.Watch
 // Checking returns a transport that works like next and checks the responses of all poolds.
 func Checking(next http.RoundTripper) http.RoundTripper { return described.Transport(next) }
 
-// Options are the options of Start.
-type Options struct {
+// Settings are those of Start.
+type Settings struct {
 	Binary string       // the program; "" = the poold that Binary builds
 	Config string       // the text of pools.yaml; Start writes it to a temporary folder
 	File   string       // the path of an existing pools.yaml instead of Config
@@ -50,7 +50,7 @@ type Process struct {
 }
 
 // Start runs poold as a process until the test ends, and returns when /readyz answers 200.
-func Start(t testing.TB, o Options) *Process {
+func Start(t testing.TB, o Settings) *Process {
 	t.Helper()
 	if o.Listen == "" {
 		o.Listen = fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
@@ -114,7 +114,7 @@ func ReplaceFile(t testing.TB, path, text string) {
 	testkit.NoError(t, os.Rename(path+".new", path))
 }
 
-// Call sends a request with the key of the Options, and returns the status code and the body of the
+// Call sends a request with the key of the Settings, and returns the status code and the body of the
 // response. A body is sent as JSON. Call fails the test only if poold does not answer.
 func (p *Process) Call(method, path, body string) (status int, answer string) {
 	p.t.Helper()

@@ -118,7 +118,7 @@ func (s *Server) authenticate(c *Context, key, bad string) error {
 }
 
 // submit creates a task for an order and returns the number of the task.
-func (s *Server) submit(c *Context, o wire.Order) (number string, err error) {
+func (s *Server) submit(c *Context, o wire.Submission) (number string, err error) {
 	switch {
 	case c.Caller.OverRate(c.Began) > 0:
 		return "", compat.TooFast
@@ -237,7 +237,7 @@ func (s *Server) sendSolved(c *Context, got *compat.Result, reply wire.Reply) er
 
 // submitTerms returns the terms for a submission. If no target of the caller has the identity, the
 // terms are a guest's.
-func (s *Server) submitTerms(c *Context, o wire.Order) (compat.Terms, error) {
+func (s *Server) submitTerms(c *Context, o wire.Submission) (compat.Terms, error) {
 	t := c.Access.ByID[o.Identity.ID()]
 	if t == nil || !c.Caller.MayUse(t.Name) {
 		return s.submitGuest(c, o)
@@ -249,7 +249,7 @@ func (s *Server) submitTerms(c *Context, o wire.Order) (compat.Terms, error) {
 }
 
 // submitGuest returns the terms for a submission without a target.
-func (s *Server) submitGuest(c *Context, o wire.Order) (compat.Terms, error) {
+func (s *Server) submitGuest(c *Context, o wire.Submission) (compat.Terms, error) {
 	switch buys := c.Caller.Targets == nil && c.Caller.May(targets.ScopeSolve); {
 	case !buys && o.Identity.Proxy != "":
 		return compat.Terms{}, unsupported("a proxy without a target for this key, which may not buy for guests")

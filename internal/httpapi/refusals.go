@@ -31,7 +31,7 @@ func unreadable(bad string) error {
 }
 
 // invalid returns the error for an order with an invalid parameter.
-func invalid(o wire.Order) error {
+func invalid(o wire.Submission) error {
 	switch {
 	case o.Bad == wire.CodeNoMethod, o.Bad == wire.CodeNotSupported:
 		return &compat.Cause{Code: o.Bad, Why: compat.NotSupported.Why}

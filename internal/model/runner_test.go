@@ -111,7 +111,7 @@ var errDead = errors.New("the replica is dead")
 func (d *door) SolvedAtOnce(string) (s provider.Solution, is bool) { return s, false }
 
 // Submit answers with a task, refuses, or does not answer.
-func (d *door) Submit(_ context.Context, r provider.Request) (string, error) {
+func (d *door) Submit(_ context.Context, r provider.Submission) (string, error) {
 	d.n.at()
 	defer d.n.at()
 	time.Sleep(rand.N(2 * time.Millisecond))

@@ -59,8 +59,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, such as a network error. It returns nil if the provider answered.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Request describes the task to buy.
-type Request struct {
+// Submission describes the task to buy.
+type Submission struct {
 	Identity captcha.Identity
 	Image    []byte // the bytes of the picture for captcha.Image; nil for other types
 	Pingback string // URL to which the service sends the result; may contain a secret; "" = none

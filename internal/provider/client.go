@@ -40,7 +40,7 @@ type Client struct {
 // The interface protocol makes the requests and parses the replies of one protocol.
 type protocol interface {
 	// The method submit returns an error if the protocol cannot express the parameters.
-	submit(r Request) (query, error)
+	submit(r Submission) (query, error)
 	// The method ask returns a call with another action. The task is "" if the action concerns the account.
 	ask(action, task string, t captcha.Type, accepted bool) (q query, offered bool)
 	// The method pace returns how long to wait before the first poll of a task, and between polls.
@@ -126,7 +126,7 @@ func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 // Submit buys one task and returns its id. A task with a pingback can be polled too. The error is an
 // *Error, or the error of ctx if ctx ended before the request was sent. Error.Unknown means that the
 // task may have been bought. Submit does not keep the bytes of the picture after it returns.
-func (c *Client) Submit(ctx context.Context, r Request) (task string, err error) {
+func (c *Client) Submit(ctx context.Context, r Submission) (task string, err error) {
 	q, err := c.protocol.submit(r)
 	if err == nil && r.Identity.Type == captcha.Image && len(r.Image) == 0 {
 		err = errors.New("the picture's bytes are missing")

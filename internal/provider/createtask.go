@@ -24,7 +24,7 @@ func (t createTask) post(path string, fields map[string]any) query {
 	return query{path: path, contentType: "application/json", body: string(body)}
 }
 
-func (t createTask) submit(r Request) (query, error) {
+func (t createTask) submit(r Submission) (query, error) {
 	fields, err := wire.CreateTaskBody(r.Identity, r.Image, r.Pingback, string(t.profile))
 	if err != nil {
 		return query{}, err

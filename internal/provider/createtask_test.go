@@ -48,7 +48,7 @@ func TestCannotBeAsked(t *testing.T) {
 	}
 	for _, row := range rows {
 		c, _, w, _ := newScriptedClient(t, targets.Provider{Protocol: row.api})
-		_, err := c.Submit(context.Background(), Request{Identity: row.id, Image: row.image})
+		_, err := c.Submit(context.Background(), Submission{Identity: row.id, Image: row.image})
 		if e := faultOf(t, err); e.Class != Parameters || e.Code != NotAsked || e.Unknown || w.count() != 0 {
 			t.Errorf("%+v: %v after %d calls", row.id, err, w.count())
 		}
@@ -63,7 +63,7 @@ func TestATaskThatIsSolvedAtOnce(t *testing.T) {
 	c, _, w, says := newScriptedClient(t, targets.Provider{Protocol: targets.ProtocolCreateTask})
 	says(http.StatusOK, `{"errorId":0,"taskId":"7","status":"ready","solution":{"text":"abc"}}`)
 	id := captcha.Identity{Type: captcha.Image}
-	task, err := c.Submit(t.Context(), Request{Identity: id, Image: thePicture()})
+	task, err := c.Submit(t.Context(), Submission{Identity: id, Image: thePicture()})
 	testkit.NoError(t, err)
 	if s, is := c.SolvedAtOnce(task); !is || s.Token != "abc" || w.count() != 1 {
 		t.Errorf("%+v, %v after %d calls", s, is, w.count())

@@ -65,7 +65,7 @@ func TestCompleteProtocols(t *testing.T) {
 			continue
 		}
 		const address = "https://pingback.example.com"
-		q, _ := p.submit(Request{Identity: v2, Pingback: address})
+		q, _ := p.submit(Submission{Identity: v2, Pingback: address})
 		file := fmt.Appendf(nil, "providers: [{protocol: %s, callback_url: %q}]", name, address)
 		_, err := targets.Parse("pools.yaml", file, targets.References{})
 		if !strings.Contains(fmt.Sprint(q), "pingback.example") && !strings.Contains(fmt.Sprint(err), "callback_url") {
@@ -133,7 +133,7 @@ func TestReplies(t *testing.T) {
 			case submit:
 				c, _, _, says := newScriptedClient(t, provider)
 				says(http.StatusOK, r.reply)
-				task, err := c.Submit(t.Context(), Request{Identity: v2})
+				task, err := c.Submit(t.Context(), Submission{Identity: v2})
 				got = resultWord("task "+task, err)
 			case poll:
 				provider.Service = r.heading[1]

@@ -64,7 +64,7 @@ func (nobody) Ended(purchase.Purchase, time.Duration) {}
 func (nobody) Count(_, _, _ string)                   {}
 
 // newFleet starts n replicas with the given targets.
-func newFleet(t *testing.T, n int, api targets.Protocol, profile string, options simulatedtest.Options,
+func newFleet(t *testing.T, n int, api targets.Protocol, profile string, options simulatedtest.Setup,
 	list ...targets.Target) *fleet {
 	t.Helper()
 	options.Key, options.Seed = "key", 1

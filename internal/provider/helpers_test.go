@@ -153,7 +153,7 @@ func faultOf(t *testing.T, err error) *Error {
 
 func submitOne(t *testing.T, c *Client) error {
 	t.Helper()
-	_, err := c.Submit(context.Background(), Request{Identity: v2})
+	_, err := c.Submit(context.Background(), Submission{Identity: v2})
 	return err
 }
 

@@ -165,7 +165,7 @@ func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	var e *Error
-	if _, err := c.Submit(gone, Request{Identity: v2}); !errors.Is(err, context.Canceled) || errors.As(err, &e) {
+	if _, err := c.Submit(gone, Submission{Identity: v2}); !errors.Is(err, context.Canceled) || errors.As(err, &e) {
 		t.Errorf("cancelled before: %v", err)
 	}
 	if j.last() != "nothing" || len(entered) != 0 {
@@ -177,7 +177,7 @@ func TestACancelledSubmitCountsAsBoughtIfSent(t *testing.T) {
 			<-entered
 			cancel()
 		}()
-		_, err := c.Submit(ctx, Request{Identity: v2})
+		_, err := c.Submit(ctx, Submission{Identity: v2})
 		if e := faultOf(t, err); !e.Unknown || !errors.Is(err, context.Canceled) {
 			t.Fatalf("cancelled under way: %v (unknown %v)", err, e.Unknown)
 		}

@@ -28,7 +28,7 @@ func (l inPHP) form(path string, fields url.Values) query {
 	return query{path: path, contentType: "application/x-www-form-urlencoded", body: fields.Encode()}
 }
 
-func (l inPHP) submit(r Request) (query, error) {
+func (l inPHP) submit(r Submission) (query, error) {
 	fields, err := wire.InPHPForm(r.Identity, r.Image, string(l.profile))
 	if err != nil {
 		return query{}, err

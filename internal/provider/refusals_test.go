@@ -63,7 +63,7 @@ func checkBound(t *testing.T, api targets.Protocol, profile, name string, fault 
 			func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					login := siteTarget("site-a", 5)
-					options := simulatedtest.Options{}
+					options := simulatedtest.Setup{}
 					if fault.On = on; fault.Kind != "" {
 						options.Faults = []simulatedtest.Fault{fault}
 					}
@@ -110,7 +110,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		login := siteTarget("site-a", 3)
 		refuse := simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_WRONG_GOOGLEKEY"}
-		f := newFleet(t, 3, targets.ProtocolInPHP, "2captcha", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}},
+		f := newFleet(t, 3, targets.ProtocolInPHP, "2captcha", simulatedtest.Setup{Faults: []simulatedtest.Fault{refuse}},
 			login)
 		defer f.close()
 		f.advance(30 * time.Second)
@@ -163,7 +163,7 @@ func TestARefusedTargetRecovers(t *testing.T) {
 func TestReplicasShareAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := siteTarget("site-a", 2), siteTarget("site-b", 2)
-		f := newFleet(t, 3, targets.ProtocolInPHP, "2captcha", simulatedtest.Options{}, a, b)
+		f := newFleet(t, 3, targets.ProtocolInPHP, "2captcha", simulatedtest.Setup{}, a, b)
 		defer f.close()
 		f.advance(30 * time.Second)
 		f.service.SetFaults(simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code,
@@ -216,7 +216,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := siteTarget("site-a", 8), siteTarget("site-b", 1)
 				f := newFleet(t, 1, targets.ProtocolInPHP, "2captcha",
-					simulatedtest.Options{Median: 40 * time.Second}, a)
+					simulatedtest.Setup{Median: 40 * time.Second}, a)
 				defer f.close()
 				f.advance(7 * time.Second)
 				bought := f.service.Totals().Submitted
@@ -265,7 +265,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := siteTarget("site-a", 20), siteTarget("site-b", 20), siteTarget("site-c", 20)
 		refuse := simulatedtest.Fault{On: simulatedtest.Submit, Kind: simulatedtest.Code, Code: "ERROR_OF_TOMORROW"}
-		f := newFleet(t, 3, targets.ProtocolCreateTask, "other", simulatedtest.Options{Faults: []simulatedtest.Fault{refuse}},
+		f := newFleet(t, 3, targets.ProtocolCreateTask, "other", simulatedtest.Setup{Faults: []simulatedtest.Fault{refuse}},
 			a, b, c)
 		defer f.close()
 		f.advance(time.Minute)

@@ -30,7 +30,7 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	}
 	for _, d := range dialects() {
 		id := id
-		_, err := protocolOf(targets.Provider{Protocol: d.api}).submit(Request{Identity: id})
+		_, err := protocolOf(targets.Provider{Protocol: d.api}).submit(Submission{Identity: id})
 		if err != nil {
 			id = v2 // this protocol has no proxies
 		}
@@ -47,7 +47,7 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 					check("a header", fmt.Sprint(r.Header))
 					handler(w, r)
 				})
-			_, err := c.Submit(t.Context(), Request{Identity: id})
+			_, err := c.Submit(t.Context(), Submission{Identity: id})
 			testkit.Equal(t, fmt.Sprintf("%s: calls of a submit (%v)", d.api, err), calls.Load(), 1)
 			makeEveryCall(t, c, j, name, id, check)
 		}
@@ -115,7 +115,7 @@ func makeEveryCall(t *testing.T, c *Client, j *journal, name string, id captcha.
 	check func(where, text string)) {
 	t.Helper()
 	ctx := context.Background()
-	_, err := c.Submit(ctx, Request{Identity: id, Pingback: pingback})
+	_, err := c.Submit(ctx, Submission{Identity: id, Pingback: pingback})
 	// These calls have no pingback, and some have no proxy. Therefore the client could not
 	// recognise these secrets in an answer.
 	var err2, err3, err4, err5 error

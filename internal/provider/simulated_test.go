@@ -31,7 +31,7 @@ func TestAgainstAWholeService(t *testing.T) {
 	} {
 		t.Run(string(row.api)+"/"+row.profile, func(t *testing.T) {
 			t.Parallel()
-			o := simulatedtest.Options{Key: canary, Median: time.Hour, Threads: 100, UserAgent: "a browser"}
+			o := simulatedtest.Setup{Key: canary, Median: time.Hour, Threads: 100, UserAgent: "a browser"}
 			busy := simulatedtest.New(o)
 			o.Median = time.Millisecond
 			service := simulatedtest.New(o)
@@ -49,11 +49,11 @@ func TestAgainstAWholeService(t *testing.T) {
 			}
 			_, err := c.Poll(ctx, "123", everyKind()[0])
 			testkit.Equal(t, "an unknown task", faultOf(t, err).Class, Task)
-			_, err = c.Submit(ctx, Request{Identity: captcha.Identity{Type: captcha.Image}, Image: []byte("a text")})
+			_, err = c.Submit(ctx, Submission{Identity: captcha.Identity{Type: captcha.Image}, Image: []byte("a text")})
 			testkit.Equal(t, "no picture", faultOf(t, err).Class, Parameters)
 		})
 	}
-	service := simulatedtest.New(simulatedtest.Options{Key: "another"})
+	service := simulatedtest.New(simulatedtest.Setup{Key: "another"})
 	c, _ := newServedClient(t, targets.Provider{}, http.HandlerFunc(service.ServeHTTP))
 	testkit.Equal(t, "a wrong key", faultOf(t, submitOne(t, c)).Class, Account)
 }
@@ -102,8 +102,8 @@ func thePicture() []byte {
 	return []byte("\x89PNG\r\n\x1a\n" + strings.Repeat(pictureCanary, 30))
 }
 
-func request(id captcha.Identity) Request {
-	r := Request{Identity: id}
+func request(id captcha.Identity) Submission {
+	r := Submission{Identity: id}
 	if id.Type == captcha.Image {
 		r.Image = thePicture()
 	}

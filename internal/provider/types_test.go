@@ -141,7 +141,7 @@ func TestAPictureIsNotKept(t *testing.T) {
 			return m.HeapAlloc
 		}
 		before := held()
-		r := Request{Identity: captcha.Identity{Type: captcha.Image}, Image: make([]byte, size)}
+		r := Submission{Identity: captcha.Identity{Type: captcha.Image}, Image: make([]byte, size)}
 		_, err := c.Submit(t.Context(), r)
 		if fault := (*Error)(nil); errors.As(err, &fault) && fault.Code == NotAsked {
 			continue // the protocol has no pictures

@@ -34,7 +34,7 @@ type Seller interface {
 	Timeout() time.Duration
 	Pace(t captcha.Type) (firstPoll, interval time.Duration)
 
-	Submit(ctx context.Context, r provider.Request) (task string, err error)
+	Submit(ctx context.Context, r provider.Submission) (task string, err error)
 	SolvedAtOnce(task string) (s provider.Solution, is bool)
 	Poll(ctx context.Context, task string, id captcha.Identity) (provider.Solution, error)
 	Report(ctx context.Context, task string, t captcha.Type, accepted bool) error

@@ -85,7 +85,7 @@ func TestKeyRotation(t *testing.T) {
 	})
 	bubble(t, "a wrong key is replaced by another wrong one, and by a good one", func(t *testing.T, w *world) {
 		refuses := func(f *fake) {
-			f.submit = func(int, provider.Request) (string, error) { return "", wrongKey }
+			f.submit = func(int, provider.Submission) (string, error) { return "", wrongKey }
 			f.threads, f.threadsErr = 1, wrongKey
 		}
 		before, listing := keyed("old")
@@ -188,7 +188,7 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f := newFake("main")
-			f.submit = func(int, provider.Request) (string, error) { time.Sleep(2 * second); return "T1", nil }
+			f.submit = func(int, provider.Submission) (string, error) { time.Sleep(2 * second); return "T1", nil }
 			f.poll = func(n int, _ string) (provider.Solution, error) {
 				if n <= len(c.polls) {
 					return provider.Solution{}, c.polls[n-1]
@@ -215,7 +215,7 @@ func TestAnAccountFault(t *testing.T) {
 	bubble(t, "a fault of the account at a poll stops submits", func(t *testing.T, w *world) {
 		f := newFake("main")
 		fault := fails(provider.Account, "IP_BANNED")
-		f.submit = func(n int, _ provider.Request) (string, error) {
+		f.submit = func(n int, _ provider.Submission) (string, error) {
 			if n > 1 {
 				return "", fault
 			}
@@ -236,7 +236,7 @@ func TestAnAccountFault(t *testing.T) {
 	bubble(t, "submits fail", func(t *testing.T, w *world) {
 		f := newFake("main")
 		broken := true
-		f.submit = func(n int, _ provider.Request) (string, error) {
+		f.submit = func(n int, _ provider.Submission) (string, error) {
 			if broken {
 				return "", fails(provider.Account, "ERROR_ZERO_BALANCE")
 			}
@@ -339,7 +339,7 @@ func TestAnAccountFault(t *testing.T) {
 			{"ERROR_KEY_DOES_NOT_EXIST", 9, provider.StateOK}, {"ERROR_IP_NOT_ALLOWED", 9, provider.StateDown},
 		} {
 			f.set(func() {
-				f.submit = func(int, provider.Request) (string, error) { return "", fails(provider.Account, c.fault) }
+				f.submit = func(int, provider.Submission) (string, error) { return "", fails(provider.Account, c.fault) }
 				f.balance = &c.balance
 			})
 			time.Sleep(2 * time.Minute) // until a probe is due
@@ -405,7 +405,7 @@ func TestOutages(t *testing.T) {
 	bubble(t, "submits fail", func(t *testing.T, w *world) {
 		f := newFake("main")
 		broken := true
-		f.submit = func(n int, _ provider.Request) (string, error) {
+		f.submit = func(n int, _ provider.Submission) (string, error) {
 			if broken {
 				return "", unheard("http_502")
 			}
@@ -429,7 +429,7 @@ func TestOutages(t *testing.T) {
 	})
 	bubble(t, "the service's front refuses submits", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.submit = func(int, provider.Request) (string, error) {
+		f.submit = func(int, provider.Submission) (string, error) {
 			return "", &provider.Error{Class: provider.Capacity, Code: "http_503", Delay: 5 * second}
 		}
 		one, two := w.replica("r1", f.listing()), w.replica("r2", f.listing())
@@ -442,7 +442,9 @@ func TestOutages(t *testing.T) {
 		s := one.Providers(t.Context())[0]
 		testkit.Equal(t, "state", fmt.Sprint(s.State.Kind, ": ", s.State.Reason), "down: no proper answer: http_503")
 		f.set(func() {
-			f.submit = func(int, provider.Request) (string, error) { return "", fails(provider.Account, "ERROR_ZERO_BALANCE") }
+			f.submit = func(int, provider.Submission) (string, error) {
+				return "", fails(provider.Account, "ERROR_ZERO_BALANCE")
+			}
 		})
 		time.Sleep(11 * second)
 		_ = one.buy(spec())
@@ -464,7 +466,7 @@ func TestChoice(t *testing.T) {
 		second.threads = 1
 		second.poll = notReady
 		empty := fails(provider.Account, "ERROR_ZERO_BALANCE")
-		first.submit = func(int, provider.Request) (string, error) { return "", empty }
+		first.submit = func(int, provider.Submission) (string, error) { return "", empty }
 		one := w.replica("r1", first.listing(), second.listing())
 		counts := func() string { return fmt.Sprint(first.submitted(), " ", second.submitted()) }
 		one.mustBuy(spec())
@@ -497,7 +499,7 @@ func TestChoice(t *testing.T) {
 	bubble(t, "an operator's probe of a fallback", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
 		wrong := fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST")
-		first.submit = func(int, provider.Request) (string, error) { return "", wrong }
+		first.submit = func(int, provider.Submission) (string, error) { return "", wrong }
 		second.submit = first.submit
 		one, two := w.replica("r1", first.listing(), second.listing()), w.replica("r2", first.listing(), second.listing())
 		one.mustBuy(spec())
@@ -516,7 +518,7 @@ func TestChoice(t *testing.T) {
 	})
 	bubble(t, "a fallback that answers again", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
-		first.submit = func(int, provider.Request) (string, error) { return "", unheard("http_502") }
+		first.submit = func(int, provider.Submission) (string, error) { return "", unheard("http_502") }
 		second.submit, second.threadsErr, second.balance = first.submit, errors.New("http_502"), new(5.0)
 		r := w.replica("r1", first.listing(), second.listing())
 		for range 60 {
@@ -542,7 +544,7 @@ func TestChoice(t *testing.T) {
 	})
 	bubble(t, "two replicas do not probe an account twice", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
-		first.submit = func(int, provider.Request) (string, error) {
+		first.submit = func(int, provider.Submission) (string, error) {
 			return "", fails(provider.Account, "ERROR_ZERO_BALANCE")
 		}
 		one, two := w.replica("r1", first.listing(), second.listing()), w.replica("r2", first.listing(), second.listing())

@@ -88,7 +88,7 @@ func TestCallbacks(t *testing.T) {
 func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 	bubble(t, "a callback comes after a submit without an answer", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
-		f.submit = func(int, provider.Request) (string, error) { return "", unheard("timeout") }
+		f.submit = func(int, provider.Submission) (string, error) { return "", unheard("timeout") }
 		r := w.replica("r1", e)
 		r.mustBuy(spec())
 		r.mustBuy(spec())
@@ -104,7 +104,7 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 	bubble(t, "a callback comes before the answer to the submit", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
 		r := w.replica("r1", e)
-		f.submit = func(_ int, q provider.Request) (string, error) {
+		f.submit = func(_ int, q provider.Submission) (string, error) {
 			_ = r.Callback(context.Background(), request(q.Pingback, "id=T1&code=03AF"))
 			return "T1", nil
 		}

@@ -198,14 +198,14 @@ func (w *world) inFlight(name string) int64 {
 // fake is a scripted provider. Its submits and polls answer at once what the functions say.
 type fake struct {
 	name   string
-	submit func(n int, r provider.Request) (string, error) // n counts from 1
+	submit func(n int, r provider.Submission) (string, error) // n counts from 1
 	poll   func(n int, task string) (provider.Solution, error)
 	atOnce *provider.Solution // each submit is answered with it
 	limit  time.Duration
 
 	mu       sync.Mutex
 	submits  []time.Time
-	requests []provider.Request
+	requests []provider.Submission
 	polls    []time.Time
 	reports  []string
 	threads  int
@@ -233,7 +233,7 @@ func (f *fake) Threads(context.Context) (total int, _ bool, _ error) {
 func (f *fake) Balance() *float64                { return f.balance }
 func (f *fake) Advice(string) (does, fix string) { return "", "repair it" }
 
-func (f *fake) Submit(ctx context.Context, r provider.Request) (task string, err error) {
+func (f *fake) Submit(ctx context.Context, r provider.Submission) (task string, err error) {
 	f.mu.Lock()
 	f.submits, f.requests = append(f.submits, time.Now()), append(f.requests, r)
 	n, submit := len(f.submits), f.submit

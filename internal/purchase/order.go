@@ -360,7 +360,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	if ctx.Err() != nil {
 		return news{trigger: stopped}
 	}
-	request := provider.Request{Identity: o.identity, Image: o.image, Pingback: o.pingback}
+	request := provider.Submission{Identity: o.identity, Image: o.image, Pingback: o.pingback}
 	o.image = nil
 	asked := time.Now()
 	o.submitted, o.unsolved, f.Submitted = asked, asked, o.onRedis(asked)

@@ -51,7 +51,7 @@ func TestADeadReplicasOrders(t *testing.T) {
 				}
 			}
 			hold := make(chan struct{})
-			f.submit = func(n int, _ provider.Request) (string, error) {
+			f.submit = func(n int, _ provider.Submission) (string, error) {
 				die("submitted")
 				if c.at == "begun" {
 					die("begun")
@@ -128,7 +128,7 @@ func TestEnds(t *testing.T) {
 	for _, c := range cases {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f := newFake("main")
-			f.submit = func(int, provider.Request) (string, error) { return "T1", c.submit }
+			f.submit = func(int, provider.Submission) (string, error) { return "T1", c.submit }
 			f.poll = func(int, string) (provider.Solution, error) {
 				return provider.Solution{Token: "03AF", Extra: `{"userAgent":"agent"}`}, c.poll
 			}
@@ -267,7 +267,7 @@ func TestAPictureIsSentOnce(t *testing.T) {
 func TestOrdersInFlight(t *testing.T) {
 	bubble(t, "orders in flight", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.submit = func(n int, _ provider.Request) (string, error) {
+		f.submit = func(n int, _ provider.Submission) (string, error) {
 			if n == 2 {
 				return "", errors.New("no answer")
 			}
@@ -302,7 +302,7 @@ func TestOrdersInFlight(t *testing.T) {
 func TestLateOrders(t *testing.T) {
 	bubble(t, "the submit has no answer, and its replica is gone", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.submit = func(int, provider.Request) (string, error) { return "", unheard("timeout") }
+		f.submit = func(int, provider.Submission) (string, error) { return "", unheard("timeout") }
 		one := w.replica("r1", f.listing())
 		one.mustBuy(spec())
 		one.stop()
@@ -365,7 +365,7 @@ func TestAStopLeavesOrdersToOtherReplicas(t *testing.T) {
 	})
 	bubble(t, "a submit in flight and a bought order", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.submit = func(n int, _ provider.Request) (string, error) {
+		f.submit = func(n int, _ provider.Submission) (string, error) {
 			if n == 2 {
 				time.Sleep(9 * second)
 			}
@@ -393,7 +393,7 @@ func TestAStopLeavesOrdersToOtherReplicas(t *testing.T) {
 func TestAPanicEndsOnlyItsCall(t *testing.T) {
 	bubble(t, "a panic", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.submit = func(n int, _ provider.Request) (string, error) {
+		f.submit = func(n int, _ provider.Submission) (string, error) {
 			if n == 1 {
 				panic("of a submit")
 			}
@@ -453,7 +453,7 @@ func TestNothingIsSubmittedWithoutRedis(t *testing.T) {
 	bubble(t, "between the steps", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", f.listing())
-		f.submit = func(int, provider.Request) (string, error) {
+		f.submit = func(int, provider.Submission) (string, error) {
 			w.setDown(true)
 			time.AfterFunc(30*second, func() { w.setDown(false) })
 			return "T1", nil

@@ -21,7 +21,7 @@ type outage struct {
 }
 
 // outageOf returns the outage of a replica's claim store.
-func outageOf(r *Replica) *outage { return r.Store.(*breakable).outage }
+func outageOf(r *Peer) *outage { return r.Store.(*breakable).outage }
 
 func (o *outage) err() error {
 	if o.on.Load() {

@@ -360,7 +360,7 @@ var errDead = errors.New("the replica is dead")
 
 func (d door) SolvedAtOnce(string) (s provider.Solution, is bool) { return s, false }
 
-func (d door) Submit(context.Context, provider.Request) (string, error) {
+func (d door) Submit(context.Context, provider.Submission) (string, error) {
 	if d.r.dead.Load() {
 		return "", errDead
 	}

@@ -30,7 +30,7 @@ const page = "https://e.example/login"
 // A story plays with two replicas and returns what the callers got. At its end each order is in the counters.
 type story struct {
 	name string
-	play func(w *World, a, b *Replica) []string
+	play func(w *World, a, b *Peer) []string
 }
 
 // shared returns a request that shares its solve, whatever its proxy.
@@ -68,7 +68,7 @@ func (a answer) String() string {
 }
 
 // send sends a request to a replica in the background.
-func send(ctx context.Context, r *Replica, request solve.Request) <-chan answer {
+func send(ctx context.Context, r *Peer, request solve.Request) <-chan answer {
 	answers, began := make(chan answer, 1), time.Now()
 	go func() {
 		token, err := r.Service.Solve(ctx, request)
@@ -94,19 +94,19 @@ func timeless(list []string) []string {
 	return list
 }
 
-func ask(r *Replica, wait time.Duration) <-chan answer {
+func ask(r *Peer, wait time.Duration) <-chan answer {
 	return send(context.Background(), r, Request(GuestSpec(page), wait, ""))
 }
 
-func sharing(r *Replica) <-chan answer {
+func sharing(r *Peer) <-chan answer {
 	return send(context.Background(), r, shared(GuestSpec(page), time.Minute))
 }
 
 // endWhileAway is a story in which the claim store does not answer while a shared solve ends, or
 // executes the calls without an answer. One caller has bought the token, wherever it waits, and all others share it.
-func endWhileAway(executed bool) func(w *World, a, b *Replica) []string {
-	return func(_ *World, a, b *Replica) []string {
-		for _, r := range []*Replica{a, b} {
+func endWhileAway(executed bool) func(w *World, a, b *Peer) []string {
+	return func(_ *World, a, b *Peer) []string {
+		for _, r := range []*Peer{a, b} {
 			outageOf(r).delay = 900 * time.Millisecond
 			outageOf(r).executed.Store(executed)
 		}
@@ -131,36 +131,36 @@ func endWhileAway(executed bool) func(w *World, a, b *Replica) []string {
 	}
 }
 
-func keyed(r *Replica, key string) <-chan answer {
+func keyed(r *Peer, key string) <-chan answer {
 	return send(context.Background(), r, Request(GuestSpec(page), time.Minute, key))
 }
 
-func brake(r *Replica, kind, reason string, length time.Duration) {
+func brake(r *Peer, kind, reason string, length time.Duration) {
 	_, _ = r.Pool.SetBrake(context.Background(), "main.k", kind, reason, length, 0)
 }
 
-func picture(r *Replica, bytes string) <-chan answer {
+func picture(r *Peer, bytes string) <-chan answer {
 	return send(context.Background(), r, Request(PictureSpec(bytes), time.Minute, ""))
 }
 
 // stories are about requests that share no solve.
 var stories = []story{
-	{"each request buys one token", func(_ *World, a, b *Replica) []string {
+	{"each request buys one token", func(_ *World, a, b *Peer) []string {
 		return collect(ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute))
 	}},
-	{"a time-out leaves the order for the next caller", func(_ *World, a, b *Replica) []string {
+	{"a time-out leaves the order for the next caller", func(_ *World, a, b *Peer) []string {
 		list := collect(ask(a, 4*time.Second))
 		time.Sleep(10 * time.Second)
 		return append(list, collect(ask(b, time.Minute))...)
 	}},
-	{"a hang-up leaves the order for the next caller", func(_ *World, a, b *Replica) []string {
+	{"a hang-up leaves the order for the next caller", func(_ *World, a, b *Peer) []string {
 		ctx, hangUp := context.WithTimeout(context.Background(), 4*time.Second)
 		defer hangUp()
 		list := collect(send(ctx, a, Request(GuestSpec(page), time.Minute, "")))
 		time.Sleep(10 * time.Second)
 		return append(list, collect(ask(b, time.Minute))...)
 	}},
-	{"callers that leave while Redis is away leave no ticket", func(w *World, a, b *Replica) []string {
+	{"callers that leave while Redis is away leave no ticket", func(w *World, a, b *Peer) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 })
 		first := ask(a, 4*time.Second)
 		time.Sleep(2 * time.Second)
@@ -172,18 +172,18 @@ var stories = []story{
 		time.Sleep(10 * time.Second)
 		return append(list, collect(ask(b, time.Minute))...)
 	}},
-	{"an Idempotency-Key is one request at every replica, also in flight", func(_ *World, a, b *Replica) []string {
+	{"an Idempotency-Key is one request at every replica, also in flight", func(_ *World, a, b *Peer) []string {
 		first := keyed(a, "k")
 		time.Sleep(3 * time.Second)
 		list := timeless(collect(first, keyed(a, "k"), keyed(b, "k")))
 		return append(list, collect(keyed(b, "k"))...)
 	}},
-	{"other Idempotency-Keys, and those of other callers, are other requests", func(_ *World, a, b *Replica) []string {
+	{"other Idempotency-Keys, and those of other callers, are other requests", func(_ *World, a, b *Peer) []string {
 		other := Request(GuestSpec(page), time.Minute, "")
 		solve.Identify(other.Call, "other", "k")
 		return collect(keyed(a, "k"), send(context.Background(), b, other))
 	}},
-	{"an Idempotency-Key for another captcha, or another min_ttl, is a conflict", func(_ *World, a, b *Replica) []string {
+	{"an Idempotency-Key for another captcha, or another min_ttl, is a conflict", func(_ *World, a, b *Peer) []string {
 		first := keyed(a, "k")
 		time.Sleep(time.Second)
 		longer := Request(GuestSpec(page), time.Minute, "")
@@ -193,7 +193,7 @@ var stories = []story{
 			send(context.Background(), b, longer))
 		return append(list, collect(first)...)
 	}},
-	{"a request that is repeated after a kill gets the token of its first order", func(_ *World, a, b *Replica) []string {
+	{"a request that is repeated after a kill gets the token of its first order", func(_ *World, a, b *Peer) []string {
 		ctx, cut := context.WithCancel(context.Background())
 		lost := send(ctx, a, Request(GuestSpec(page), time.Minute, "k"))
 		time.Sleep(2800 * time.Millisecond)
@@ -203,7 +203,7 @@ var stories = []story{
 		<-lost
 		return list
 	}},
-	{"a failed order answers one caller, wherever it waits", func(w *World, a, b *Replica) []string {
+	{"a failed order answers one caller, wherever it waits", func(w *World, a, b *Peer) []string {
 		end := func(n int, e *pool.End) string {
 			if n == 2 {
 				Fail(pool.Failed, "unsolvable")(n, e)
@@ -213,13 +213,13 @@ var stories = []story{
 		w.Set(func(w *World) { w.End = end })
 		return collect(ask(a, time.Minute), ask(b, time.Minute), ask(a, time.Minute))
 	}},
-	{"callers with one Idempotency-Key fail together, a later one tries again", func(w *World, a, b *Replica) []string {
+	{"callers with one Idempotency-Key fail together, a later one tries again", func(w *World, a, b *Peer) []string {
 		w.Set(func(w *World) { w.End = Fail(pool.Failed, "unsolvable") })
 		list := timeless(collect(keyed(a, "k"), keyed(a, "k"), keyed(b, "k")))
 		w.Set(func(w *World) { w.End = nil })
 		return append(list, collect(keyed(b, "k"))...)
 	}},
-	{"refused parameters answer all callers, and those of the next minute", func(w *World, a, b *Replica) []string {
+	{"refused parameters answer all callers, and those of the next minute", func(w *World, a, b *Peer) []string {
 		w.Set(func(w *World) { w.End = Fail(pool.BadParameters, "wrong sitekey") })
 		w.Set(func(w *World) { w.Concurrency = 0 }) // they wait for a permit
 		waiting := []<-chan answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute)}
@@ -231,9 +231,9 @@ var stories = []story{
 		time.Sleep(61 * time.Second)
 		return append(list, collect(ask(a, time.Minute))...)
 	}},
-	{"an exhausted budget answers those for whom there is no order", func(w *World, a, b *Replica) []string {
+	{"an exhausted budget answers those for whom there is no order", func(w *World, a, b *Peer) []string {
 		var all []<-chan answer
-		for _, r := range []*Replica{a, b, a, b} {
+		for _, r := range []*Peer{a, b, a, b} {
 			spec := GuestSpec(page)
 			spec.Budgets = []pool.Budget{{Scope: pool.ScopeSolve, PerHour: 2}}
 			all = append(all, send(context.Background(), r, Request(spec, time.Minute, "")))
@@ -241,7 +241,7 @@ var stories = []story{
 		}
 		return append(collect(all...), "used up: "+w.UsedUp)
 	}},
-	{"an identity that fails again and again answers all callers at once", func(w *World, a, b *Replica) []string {
+	{"an identity that fails again and again answers all callers at once", func(w *World, a, b *Peer) []string {
 		w.Set(func(w *World) { w.Concurrency, w.End = 0, Fail(pool.Refused, "no") })
 		all := []<-chan answer{ask(a, time.Minute), ask(a, time.Minute), ask(b, time.Minute), ask(b, time.Minute)}
 		time.Sleep(time.Second) // they wait for a permit
@@ -249,25 +249,25 @@ var stories = []story{
 		list := timeless(collect(all...))
 		return append(list, collect(ask(b, time.Minute))...)
 	}},
-	{"callers learn at once that no provider accepts orders", func(w *World, a, b *Replica) []string {
+	{"callers learn at once that no provider accepts orders", func(w *World, a, b *Peer) []string {
 		w.Set(func(w *World) { w.NoProvider = errors.New("no provider") })
 		list := collect(ask(a, time.Minute))
 		w.Set(func(w *World) { w.NoProvider = nil })
 		brake(b, pool.BrakeAccount, "no money", 20*time.Second)
 		return append(list, collect(ask(b, time.Minute))...)
 	}},
-	{"callers wait for the end of a short outage, and for permits", func(w *World, a, b *Replica) []string {
+	{"callers wait for the end of a short outage, and for permits", func(w *World, a, b *Peer) []string {
 		w.Set(func(w *World) { w.Concurrency = 1 })
 		brake(b, pool.BrakeOutage, "no answer", 2*time.Second)
 		return timeless(collect(ask(a, time.Minute), ask(a, time.Minute)))
 	}},
-	{"callers wait for a service that has no capacity", func(_ *World, a, b *Replica) []string {
+	{"callers wait for a service that has no capacity", func(_ *World, a, b *Peer) []string {
 		brake(b, string(pool.Busy), "no slot", 6*time.Second)
 		return timeless(collect(ask(a, time.Minute)))
 	}},
-	{"a request beyond the rate of all guests is refused", func(_ *World, a, b *Replica) []string {
+	{"a request beyond the rate of all guests is refused", func(_ *World, a, b *Peer) []string {
 		var all []<-chan answer
-		for i, r := range []*Replica{a, b, a} {
+		for i, r := range []*Peer{a, b, a} {
 			request := Request(GuestSpec(page+fmt.Sprint(i)), time.Minute, "")
 			request.Rate = pool.Rate{Count: 2, Per: time.Minute}
 			all = append(all, send(context.Background(), r, request))
@@ -275,7 +275,7 @@ var stories = []story{
 		}
 		return collect(all...)
 	}},
-	{"pictures are bought where their bytes are", func(w *World, a, b *Replica) []string {
+	{"pictures are bought where their bytes are", func(w *World, a, b *Peer) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 }) // the first one waits for a permit
 		first := picture(a, "cat")
 		time.Sleep(2 * time.Second)
@@ -291,7 +291,7 @@ var stories = []story{
 		list := append(collect(first, picture(b, "dog")), collect(picture(a, "bird"))...)
 		return list
 	}},
-	{"a picture whose caller has gone is not bought", func(w *World, a, _ *Replica) []string {
+	{"a picture whose caller has gone is not bought", func(w *World, a, _ *Peer) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 })
 		list := collect(send(context.Background(), a, Request(PictureSpec("cat"), time.Second, "")))
 		w.Set(func(w *World) { w.Concurrency = 9 })
@@ -299,7 +299,7 @@ var stories = []story{
 		return list
 	}},
 	{"two callers with one picture buy twice, and a caller that leaves leaves its order",
-		func(_ *World, a, b *Replica) []string {
+		func(_ *World, a, b *Peer) []string {
 			first := picture(a, "cat")
 			time.Sleep(time.Second)
 			list := collect(send(context.Background(), b, Request(PictureSpec("cat"), 5*time.Second, "")))
@@ -307,7 +307,7 @@ var stories = []story{
 			return append(list, collect(first, picture(b, "cat"))...)
 		}},
 	{"a target's caller learns from two checks that nothing can come, and from nothing else",
-		func(w *World, a, b *Replica) []string {
+		func(w *World, a, b *Peer) []string {
 			spec := *GuestSpec(page)
 			spec.ID, spec.Guest = spec.Identity.ID(), false
 			var out atomic.Bool
@@ -331,24 +331,24 @@ var stories = []story{
 
 // sharedStories are about requests that share a solve. Who of them has the ticket depends on chance.
 var sharedStories = []story{
-	{"callers at all replicas share one solve, and one of them has bought it", func(_ *World, a, b *Replica) []string {
+	{"callers at all replicas share one solve, and one of them has bought it", func(_ *World, a, b *Peer) []string {
 		list := collect(sharing(a), sharing(a), sharing(b), sharing(b))
 		return append(list, collect(sharing(b))...)
 	}},
-	{"a token is shared for 60 s", func(_ *World, a, b *Replica) []string {
+	{"a token is shared for 60 s", func(_ *World, a, b *Peer) []string {
 		list := collect(sharing(a))
 		time.Sleep(55 * time.Second)
 		list = append(list, collect(sharing(b))...)
 		time.Sleep(6 * time.Second)
 		return append(list, collect(sharing(b))...)
 	}},
-	{"a shared solve outlives its first caller", func(_ *World, a, b *Replica) []string {
+	{"a shared solve outlives its first caller", func(_ *World, a, b *Peer) []string {
 		first := send(context.Background(), a, shared(GuestSpec(page), 3*time.Second))
 		time.Sleep(time.Second)
 		return collect(first, sharing(b), sharing(b))
 	}},
-	{"a shared solve needs the rate once, whoever goes on with it", func(_ *World, a, b *Replica) []string {
-		limited := func(r *Replica, wait time.Duration) <-chan answer {
+	{"a shared solve needs the rate once, whoever goes on with it", func(_ *World, a, b *Peer) []string {
+		limited := func(r *Peer, wait time.Duration) <-chan answer {
 			request := shared(GuestSpec(page), wait)
 			request.Rate = pool.Rate{Count: 1, Per: time.Minute}
 			return send(context.Background(), r, request)
@@ -359,7 +359,7 @@ var sharedStories = []story{
 		time.Sleep(time.Second)
 		return collect(first, second, limited(b, time.Minute))
 	}},
-	{"the next holder of a shared solve goes on with the order of a dead one", func(_ *World, a, b *Replica) []string {
+	{"the next holder of a shared solve goes on with the order of a dead one", func(_ *World, a, b *Peer) []string {
 		first := sharing(a)
 		time.Sleep(2 * time.Second)
 		second := sharing(b)
@@ -368,7 +368,7 @@ var sharedStories = []story{
 		<-first
 		return collect(second)
 	}},
-	{"the next holder of a shared solve follows a stopped one within a second", func(_ *World, a, b *Replica) []string {
+	{"the next holder of a shared solve follows a stopped one within a second", func(_ *World, a, b *Peer) []string {
 		first := sharing(a)
 		time.Sleep(2 * time.Second)
 		second := sharing(b)
@@ -376,7 +376,7 @@ var sharedStories = []story{
 		a.Stop()
 		return append(collect(first), collect(second)...)
 	}},
-	{"callers share the token although its holder dies just before it comes", func(_ *World, a, b *Replica) []string {
+	{"callers share the token although its holder dies just before it comes", func(_ *World, a, b *Peer) []string {
 		first := sharing(a)
 		time.Sleep(time.Second)
 		second, third := sharing(b), sharing(b)
@@ -385,7 +385,7 @@ var sharedStories = []story{
 		<-first
 		return collect(second, third)
 	}},
-	{"callers share the token although its holder dies after it has taken it", func(_ *World, a, b *Replica) []string {
+	{"callers share the token although its holder dies after it has taken it", func(_ *World, a, b *Peer) []string {
 		outageOf(a).delay = time.Minute
 		first := sharing(a)
 		time.Sleep(1300 * time.Millisecond) // so that the lease does not expire when the other replica asks
@@ -400,7 +400,7 @@ var sharedStories = []story{
 		return list
 	}},
 	{"callers that wait tolerate a claim store that is away for a while, and new ones do not",
-		func(_ *World, a, b *Replica) []string {
+		func(_ *World, a, b *Peer) []string {
 			outageOf(b).on.Store(true)
 			list := collect(sharing(b))
 			outageOf(b).on.Store(false)
@@ -414,7 +414,7 @@ var sharedStories = []story{
 			outageOf(b).on.Store(false)
 			return append(list, collect(holder, first)...)
 		}},
-	{"callers that wait do not tolerate a claim store that is away for long", func(w *World, a, _ *Replica) []string {
+	{"callers that wait do not tolerate a claim store that is away for long", func(w *World, a, _ *Peer) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 })
 		first := sharing(a)
 		time.Sleep(2 * time.Second)
@@ -423,19 +423,19 @@ var sharedStories = []story{
 	}},
 	{"callers share a token that comes while the claim store hangs", endWhileAway(false)},
 	{"callers share a token although the claim store's answer to its end is lost", endWhileAway(true)},
-	{"a shared solve has a limit, and its failure names it", func(w *World, a, b *Replica) []string {
+	{"a shared solve has a limit, and its failure names it", func(w *World, a, b *Peer) []string {
 		w.Set(func(w *World) { w.Concurrency = 0 })
-		patient := func(r *Replica) <-chan answer {
+		patient := func(r *Peer) <-chan answer {
 			return send(context.Background(), r, shared(GuestSpec(page), 2*claims.Longest))
 		}
 		first := patient(a)
 		time.Sleep(2 * time.Second)
 		return timeless(collect(first, patient(a), patient(b)))
 	}},
-	{"a token is not shared within its margin", func(_ *World, a, b *Replica) []string {
+	{"a token is not shared within its margin", func(_ *World, a, b *Peer) []string {
 		spec := GuestSpec(page)
 		spec.Lifetime = Margin + 20*time.Second
-		ask := func(r *Replica) <-chan answer { return send(context.Background(), r, shared(spec, time.Minute)) }
+		ask := func(r *Peer) <-chan answer { return send(context.Background(), r, shared(spec, time.Minute)) }
 		list := collect(ask(a))
 		time.Sleep(19 * time.Second)
 		list = append(list, collect(ask(b))...)
@@ -443,7 +443,7 @@ var sharedStories = []story{
 		return append(list, collect(ask(b))...)
 	}},
 	{"all callers of a shared solve learn its failure, and the next ones try again",
-		func(w *World, a, b *Replica) []string {
+		func(w *World, a, b *Peer) []string {
 			w.Set(func(w *World) { w.End = Fail(pool.Failed, "unsolvable") })
 			first := sharing(a)
 			time.Sleep(time.Second)
@@ -451,7 +451,7 @@ var sharedStories = []story{
 			w.Set(func(w *World) { w.End = nil })
 			return append(list, collect(sharing(b))...)
 		}},
-	{"a shared solve whose callers have gone leaves its token to the next one", func(_ *World, a, b *Replica) []string {
+	{"a shared solve whose callers have gone leaves its token to the next one", func(_ *World, a, b *Peer) []string {
 		list := collect(send(context.Background(), a, shared(GuestSpec(page), 2*time.Second)))
 		time.Sleep(10 * time.Second)
 		return append(list, collect(sharing(b))...)
@@ -510,7 +510,7 @@ func playStories(t *testing.T, stories []story, file string, counted bool) {
 }
 
 // saved returns the savings of the day.
-func saved(r *Replica) map[pool.SavingsSource]int64 {
+func saved(r *Peer) map[pool.SavingsSource]int64 {
 	totals, _ := r.Pool.Totals(context.Background())
 	return totals.Savings[0].BySource
 }

@@ -22,8 +22,8 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "`host:port` to listen on; port 0 chooses a free port")
-	options := flag.String("options", "{}", "options of the service, as the `JSON` of simulatedtest.Options")
-	var o simulatedtest.Options
+	options := flag.String("options", "{}", "options of the service, as the `JSON` of simulatedtest.Setup")
+	var o simulatedtest.Setup
 	flag.StringVar(&o.Key, "key", "", "the only valid `key`; without it every key is valid")
 	flag.Parse()
 	d := json.NewDecoder(strings.NewReader(*options))

@@ -10,7 +10,7 @@ import (
 )
 
 func TestInPHPResultActions(t *testing.T) {
-	s := New(optionsWith(func(o *Options) { o.Key = "k"; o.Threads = 3 }))
+	s := New(optionsWith(func(o *Setup) { o.Key = "k"; o.Threads = 3 }))
 	id := buy(t, s)
 	for query, answer := range map[string]string{
 		"action=get&id=" + id:                wire.CodeNoKey,
@@ -32,7 +32,7 @@ func TestInPHPResultActions(t *testing.T) {
 	} {
 		testkit.Equal(t, query, get(t, s, "/res.php?"+query), answer)
 	}
-	testkit.Equal(t, "no limit of threads", get(t, New(Options{}), "/res.php?key=k&action=threadsinfo"),
+	testkit.Equal(t, "no limit of threads", get(t, New(Setup{}), "/res.php?key=k&action=threadsinfo"),
 		`{"status":1,"threads":100000,"working_threads":0,"free_threads":100000}`)
 }
 
@@ -50,7 +50,7 @@ func TestCreateTaskReports(t *testing.T) {
 		{"/reportIncorrectTokenCaptcha", of("Turnstile"), "bad"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := New(optionsWith(func(o *Options) { o.Key = "k" }))
+			s := New(optionsWith(func(o *Setup) { o.Key = "k" }))
 			report := func(key, id string) any {
 				v := post(t, s, c.path, `{"clientKey":"`+key+`","taskId":`+id+`}`)
 				if v["errorId"] == 0.0 {
@@ -69,7 +69,7 @@ func TestCreateTaskReports(t *testing.T) {
 			testkit.Equal(t, "unknown", report("k", "12"), any(wire.CodeNoTask))
 			testkit.Equal(t, "no id", report("k", "null"), any(wire.CodeNoTask))
 			testkit.Equal(t, "counted", s.Totals().ByAction[wire.Report], 6)
-			s.SetFaults(Fault{On: "report", Kind: Code, Code: "ERROR_X", When: func(call Call) bool { return call.Task == id }})
+			s.SetFaults(Fault{On: "report", Kind: Code, Code: "ERROR_X", When: func(call Attempt) bool { return call.Task == id }})
 			testkit.Equal(t, "a fault", report("k", id), any("ERROR_X"))
 		})
 	}

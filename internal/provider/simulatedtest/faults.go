@@ -19,36 +19,36 @@ const Submit = wire.Submit
 // Poll is the action of a poll.
 const Poll = wire.Poll
 
-// Call describes a call for Fault.When.
-type Call struct {
+// Attempt describes a call for Fault.When.
+type Attempt struct {
 	Action   Action
 	Task     string           // the id in a Poll or Report; "" for other actions
 	Identity captcha.Identity // the identity in a Submit; zero for other actions
 }
 
-// Kind says in which way a call fails.
-type Kind string
+// Symptom says in which way a call fails.
+type Symptom string
 
 // The kinds of faults.
 const (
-	Drop     Kind = "drop"     // the connection closes without a response
-	Hang     Kind = "hang"     // no response until the caller disconnects or the Service is closed
-	HTML     Kind = "html"     // an HTML page instead of the true response
-	Status   Kind = "status"   // an HTTP status instead of the true response
-	Redirect Kind = "redirect" // a redirect with status 307 to /redirected; a request for this path counts as wire.Other
-	Types    Kind = "types"    // JSON whose fields have the wrong types
-	Code     Kind = "code"     // the error code Fault.Code instead of the true response
+	Drop     Symptom = "drop"     // the connection closes without a response
+	Hang     Symptom = "hang"     // no response until the caller disconnects or the Service is closed
+	HTML     Symptom = "html"     // an HTML page instead of the true response
+	Status   Symptom = "status"   // an HTTP status instead of the true response
+	Redirect Symptom = "redirect" // a redirect with status 307 to /redirected, whose requests count as wire.Other
+	Types    Symptom = "types"    // JSON whose fields have the wrong types
+	Code     Symptom = "code"     // the error code Fault.Code instead of the true response
 )
 
 // Fault says which calls fail, and in which way. If several faults match a call, only the first
 // one acts.
 type Fault struct {
-	On    Action          // "" = every action
-	When  func(Call) bool `json:"-"` // selects calls; nil = all calls; must be safe for concurrent use
-	Share float64         // random share of the matching calls that fail; 0 = all
-	Times int             // maximum number of calls that fail; 0 = no limit
+	On    Action             // "" = every action
+	When  func(Attempt) bool `json:"-"` // selects calls; nil = all calls; must be safe for concurrent use
+	Share float64            // random share of the matching calls that fail; 0 = all
+	Times int                // maximum number of calls that fail; 0 = no limit
 
-	Kind     Kind
+	Kind     Symptom
 	Accepted bool   // the call takes effect before it fails
 	Code     string // for the kind Code: an error code of the protocol; CAPCHA_NOT_READY is valid in each protocol
 	Status   int    // for the kind Status: the HTTP status; 0 = 500
@@ -92,7 +92,7 @@ func (s *Service) fault(q *query) *armedFault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.faults {
-		if (f.On != "" && f.On != q.Action) || (f.When != nil && !f.When(q.Call)) ||
+		if (f.On != "" && f.On != q.Action) || (f.When != nil && !f.When(q.Attempt)) ||
 			f.Times > 0 && f.acts == f.Times || f.Share > 0 && f.dice.Float64() >= f.Share {
 			continue
 		}

@@ -32,7 +32,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := New(optionsWith(func(o *Options) { o.Faults = []Fault{c.fault} }))
+			s := New(optionsWith(func(o *Setup) { o.Faults = []Fault{c.fault} }))
 			server := serve(t, s)
 			limit := 10 * time.Second
 			if c.status == 0 && c.fault.Kind != Drop {

@@ -26,10 +26,10 @@ const (
 )
 
 // constantOptions gives all tasks the same lead time.
-var constantOptions = Options{Seed: 1, Median: 10 * time.Second}
+var constantOptions = Setup{Seed: 1, Median: 10 * time.Second}
 
 // optionsWith returns a changed copy of constantOptions.
-func optionsWith(change func(*Options)) Options {
+func optionsWith(change func(*Setup)) Setup {
 	o := constantOptions
 	change(&o)
 	return o

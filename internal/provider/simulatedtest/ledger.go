@@ -10,8 +10,8 @@ import (
 	"poold/internal/provider/simulated"
 )
 
-// Totals contains counters over the whole life of a Service.
-type Totals struct {
+// Tally contains counters over the whole life of a Service.
+type Tally struct {
 	Submitted    int            `json:"submitted"` // accepted submissions; equals Solved + Failed + InFlight
 	Refused      int            `json:"refused"`   // submissions that bought nothing, because of an error code or a fault
 	Solved       int            `json:"solved"`
@@ -38,12 +38,12 @@ type bought = simulated.Task
 
 // Ledger is the document of GET /ledger.
 type Ledger struct {
-	Totals Totals `json:"totals"`
+	Totals Tally  `json:"totals"`
 	Sales  []Sale `json:"sales"`
 }
 
 // Totals returns the counters of the service.
-func (s *Service) Totals() Totals { return s.ledger().Totals }
+func (s *Service) Totals() Tally { return s.ledger().Totals }
 
 // Sold lists all sales in the order of their submissions.
 func (s *Service) Sold() []Sale { return s.ledger().Sales }
@@ -53,7 +53,7 @@ func (s *Service) ledger() Ledger {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tasks, now := s.core.Tasks(), time.Now()
-	l := Ledger{Totals: Totals{ByAction: maps.Clone(s.calls), Submitted: len(tasks),
+	l := Ledger{Totals: Tally{ByAction: maps.Clone(s.calls), Submitted: len(tasks),
 		Refused: s.calls[Submit] - len(tasks)}, Sales: make([]Sale, len(tasks))}
 	for i, t := range tasks {
 		sale := Sale{bought: t, Task: strconv.FormatInt(t.Number, 10), Pinged: s.pinged[t.Number]}

@@ -1,7 +1,7 @@
 // Package simulatedtest is the solving service of package simulated with faults, pingbacks and
 // books, for tests. It keeps every sale.
 //
-// With Options.LedgerHTTP the service has two more paths, for tests in another process: GET /ledger
+// With Setup.LedgerHTTP the service has two more paths, for tests in another process: GET /ledger
 // returns the Ledger, and PUT /faults replaces the faults.
 package simulatedtest
 
@@ -23,9 +23,9 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Options has the fields of simulated.Options and of the additions. Tests pass Options as JSON to a Service in another
+// Setup has the fields of simulated.Options and of the additions. Tests pass Setup as JSON to a Service in another
 // process; the field Fault.When cannot be passed.
-type Options struct {
+type Setup struct {
 	Key, UserAgent            string
 	Median                    time.Duration
 	Sigma, Balance, FailShare float64
@@ -38,13 +38,13 @@ type Options struct {
 	Faults     []Fault // the faults in force at the start; SetFaults replaces them
 }
 
-// usualMedian is the median of the lead times, unless Options has another.
+// usualMedian is the median of the lead times, unless the Setup has another.
 const usualMedian = 18 * time.Second
 
 // Service is a simulated service. All its methods are safe for concurrent use.
 type Service struct {
 	core *simulated.Service
-	opts Options
+	opts Setup
 
 	ending  context.Context // context that Close cancels
 	end     context.CancelFunc
@@ -56,7 +56,7 @@ type Service struct {
 }
 
 // New returns a service. It starts no goroutine.
-func New(o Options) *Service {
+func New(o Setup) *Service {
 	o.Seed, o.Balance = cmp.Or(o.Seed, rand.Uint64()), cmp.Or(o.Balance, 600)
 	if o.Median == 0 && o.Sigma == 0 {
 		o.Median, o.Sigma = usualMedian, 0.45
@@ -115,7 +115,7 @@ var soldTask = regexp.MustCompile(`\d{10}`)
 
 // query is a call that was parsed but not executed yet.
 type query struct {
-	Call
+	Attempt
 	pingback string                       // URL for the result of a submit in the protocol in_php; "" = none
 	refuse   func(code string) wire.Reply // returns the answer with an error code
 	sold     int64                        // number of the task that this call sold; 0 = none
@@ -127,7 +127,7 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 		Method: r.Method, Path: r.URL.Path, ContentType: r.Header.Get("Content-Type"), RawQuery: r.URL.RawQuery, Body: body,
 	}
 	c, inPHP := wire.Read(sent), wire.IsInPHPPath(r.URL.Path)
-	q := &query{Call: Call{Action: wire.Other}, refuse: func(code string) wire.Reply { return c.Failed(code, code) }}
+	q := &query{Attempt: Attempt{Action: wire.Other}, refuse: func(code string) wire.Reply { return c.Failed(code, code) }}
 	if c.Action == Submit || inPHP && c.Bad == "" || wire.IsCreateTaskPath(r.URL.Path) {
 		q.Action, q.Task = c.Action, strings.Join(c.IDs, ",")
 	}

@@ -21,7 +21,7 @@ import (
 func TestThreadCap(t *testing.T) {
 	const code = "ERROR_NO_SLOT_AVAILABLE"
 	synctest.Test(t, func(t *testing.T) {
-		s := New(optionsWith(func(o *Options) { o.Threads = 2 }))
+		s := New(optionsWith(func(o *Setup) { o.Threads = 2 }))
 		buy(t, s)
 		time.Sleep(time.Second)
 		buy(t, s)
@@ -43,7 +43,7 @@ func TestThreadCap(t *testing.T) {
 }
 
 func TestLeadTimesFollowTheDistribution(t *testing.T) {
-	s := New(Options{Seed: 3, FailShare: 0.07})
+	s := New(Setup{Seed: 3, FailShare: 0.07})
 	const n = 4000
 	for range n {
 		buy(t, s)
@@ -78,7 +78,7 @@ func TestLeadTimesFollowTheDistribution(t *testing.T) {
 // The ledger contains exact numbers and no secret, both in the process and over HTTP.
 func TestLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(optionsWith(func(o *Options) { o.LedgerHTTP = true }))
+		s := New(optionsWith(func(o *Setup) { o.LedgerHTTP = true }))
 		proxy := []string{"proxy", "user:hunter2@192.0.2.1:80", "proxytype", "HTTP"}
 		id := buy(t, s, proxy...)
 		poll(t, s, id)
@@ -111,7 +111,7 @@ func TestLedger(t *testing.T) {
 
 		totals := fmt.Sprint(l.Totals)
 		testkit.Equal(t, "over HTTP as in the process", totals, fmt.Sprint(s.Totals()))
-		testkit.Equal(t, "totals", totals, fmt.Sprint(Totals{
+		testkit.Equal(t, "totals", totals, fmt.Sprint(Tally{
 			Submitted: 2, Solved: 1, Collected: 1, Repeated: 1, InFlight: 1, PeakInFlight: 1,
 			ByAction: map[Action]int{Submit: 2, Poll: 3, "balance": 1},
 		}))

@@ -10,7 +10,7 @@ import (
 )
 
 // readPicture stores the bytes of the order's picture and their hash. The argument err is the error of base64.
-func (o *Order) readPicture(image []byte, err error) {
+func (o *Submission) readPicture(image []byte, err error) {
 	o.Image = image
 	switch {
 	case err != nil:

@@ -22,7 +22,7 @@ func TestLargePictures(t *testing.T) {
 
 // readTask parses a createTask call with the given fields of the task. These fields replace the
 // default page and site key if they have the same names.
-func readTask(t *testing.T, fields string) Order {
+func readTask(t *testing.T, fields string) Submission {
 	t.Helper()
 	task := ""
 	for name, value := range map[string]string{"websiteURL": page, "websiteKey": "s"} {

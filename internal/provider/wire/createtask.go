@@ -86,10 +86,10 @@ func readCreateTask(r Request) Call {
 	return c
 }
 
-// order converts the body of createTask to an Order. If the task type requires a proxy and the task contains none, the
-// identity has no proxy.
-func (b *createTaskRequest) order() Order {
-	o := Order{Pingback: b.CallbackURL}
+// order converts the body of createTask to a Submission. If the task type requires a proxy and the task contains none,
+// the identity has no proxy.
+func (b *createTaskRequest) order() Submission {
+	o := Submission{Pingback: b.CallbackURL}
 	var members map[string]json.RawMessage
 	switch {
 	case len(b.Task) == 0 || string(b.Task) == "null":
@@ -248,7 +248,7 @@ func CreateTaskBody(id captcha.Identity, image []byte, pingback string, service 
 var harmless = []string{"softid", "appid", "revenuesharetronaddress", "nocache", "recognizingthreshold"}
 
 // addUnknown adds the sent names of unknown members to o.Undone. For an unknown object, it adds only the object's name.
-func (o *Order) addUnknown(sent map[string]string, known []string) {
+func (o *Submission) addUnknown(sent map[string]string, known []string) {
 	for lower, name := range sent {
 		object, _, nested := strings.Cut(lower, ".")
 		if nested && !slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, object+".") }) {

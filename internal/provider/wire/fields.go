@@ -18,7 +18,7 @@ const unreadable = "\x00"
 // read reads the fields of the order's type, and returns their names. If a field is sent under several names, all
 // values must be equal. The function names returns the names of a field in the protocol, and get returns the text that
 // was sent under a name.
-func (o *Order) read(names func(captcha.Field) string, get func(name string) string) (known []string) {
+func (o *Submission) read(names func(captcha.Field) string, get func(name string) string) (known []string) {
 	for _, field := range captcha.Of(o.Identity.Type).Fields {
 		value := ""
 		for _, name := range captcha.Read(names(field)) {

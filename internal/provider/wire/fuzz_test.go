@@ -12,7 +12,7 @@ import (
 )
 
 // checkOrder checks the invariants of an order.
-func checkOrder(t *testing.T, o Order) {
+func checkOrder(t *testing.T, o Submission) {
 	t.Helper()
 	if o.Bad != "" {
 		return

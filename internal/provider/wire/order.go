@@ -36,12 +36,12 @@ type Call struct {
 	Many   bool     // for a Poll: the parameter "ids" lists several tasks
 	// for createTask's protocol: the client wants the task's id as text, in each reply, as CapSolver's does
 	Text   bool
-	Priced bool   // for a Poll: the action is get2, whose response includes the price
-	Good   bool   // for a Report: the site accepted the token
-	Order  Order  // for a Submit: the order
-	JSON   bool   // for in_php: the client wants a response in JSON
-	CORS   bool   // for in_php: any web page may read the response
-	Bad    string // the error code for a malformed call of any action; "" = the call is well-formed
+	Priced bool       // for a Poll: the action is get2, whose response includes the price
+	Good   bool       // for a Report: the site accepted the token
+	Order  Submission // for a Submit: the order
+	JSON   bool       // for in_php: the client wants a response in JSON
+	CORS   bool       // for in_php: any web page may read the response
+	Bad    string     // the error code for a malformed call of any action; "" = the call is well-formed
 }
 
 // IsInPHPPath reports whether a path belongs to the protocol in_php.
@@ -56,8 +56,8 @@ func Read(r Request) Call {
 	return readCreateTask(r)
 }
 
-// Order is the content of a submission.
-type Order struct {
+// Submission is what a client submits: the order of a call.
+type Submission struct {
 	Identity captcha.Identity // only its form was checked; incomplete if Bad is set
 	Image    []byte           // the picture whose hash is in Identity; nil for other types
 	Pingback string           // the URL to which the service sends the result; "" = none
@@ -78,7 +78,7 @@ func TaskNumber(text string) (n int64, ok bool) {
 
 // refuse sets the error code of an order and the invalid field. If the order already has an error,
 // refuse keeps it.
-func (o *Order) refuse(code, field string) {
+func (o *Submission) refuse(code, field string) {
 	if o.Bad == "" {
 		o.Bad, o.BadField = code, field
 	}

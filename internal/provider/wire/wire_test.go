@@ -190,7 +190,7 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 				fields, err := CreateTaskBody(id, bytes, "https://hook.example/", service)
 				testkit.NoError(t, err)
 				tasks := Read(Request{Method: http.MethodPost, Path: "/createTask", Body: JSON(fields).Body}).Order
-				for protocol, o := range map[string]Order{"in_php": inPHP, "create_task": tasks} {
+				for protocol, o := range map[string]Submission{"in_php": inPHP, "create_task": tasks} {
 					if o.Identity != id || o.Bad != "" || o.Undone != nil || string(o.Image) != string(bytes) {
 						t.Errorf("%s, %s: %+v, want %+v", service, protocol, o, id)
 					}

@@ -38,7 +38,7 @@ type World struct {
 
 	ending   sync.WaitGroup
 	mu       sync.Mutex
-	replicas []*Replica
+	replicas []*Peer
 	sold     int
 	specs    map[captcha.ID]purchase.Spec // of targets
 
@@ -82,8 +82,8 @@ func (w *World) Set(change func(w *World)) {
 // Target makes a target known to the refillers.
 func (w *World) Target(s purchase.Spec) { w.Set(func(w *World) { w.specs[s.ID] = s }) }
 
-// Replica is a replica. It refills like the real one, but without its policy.
-type Replica struct {
+// Peer is a replica. It refills like the real one, but without its policy.
+type Peer struct {
 	Pool    *pool.Pool
 	Service *solve.Service
 	DB      *redis.Client
@@ -103,8 +103,8 @@ type Replica struct {
 }
 
 // Start starts a replica.
-func (w *World) Start() *Replica {
-	r := &Replica{world: w, changed: make(chan captcha.ID, 1000)}
+func (w *World) Start() *Peer {
+	r := &Peer{world: w, changed: make(chan captcha.ID, 1000)}
 	r.guests, r.specs = map[captcha.ID]int{}, map[captcha.ID]purchase.Spec{}
 	r.DB, _ = w.Server.Client(redis.Options{MaxRetries: -1})
 	w.Set(func(w *World) { w.replicas = append(w.replicas, r) })
@@ -140,10 +140,10 @@ func (w *World) Start() *Replica {
 
 // Kill ends the replica as SIGKILL does: no call reaches Redis any more. Its orders go on as if another replica had
 // adopted them.
-func (r *Replica) Kill() { r.end(func() {}) }
+func (r *Peer) Kill() { r.end(func() {}) }
 
 // Stop ends the replica as SIGTERM does.
-func (r *Replica) Stop() {
+func (r *Peer) Stop() {
 	r.end(func() {
 		r.stop()
 		r.Pool.EndWaits()
@@ -152,7 +152,7 @@ func (r *Replica) Stop() {
 	})
 }
 
-func (r *Replica) end(orderly func()) {
+func (r *Peer) end(orderly func()) {
 	if r.dead.Swap(true) {
 		return
 	}
@@ -164,7 +164,7 @@ func (r *Replica) end(orderly func()) {
 }
 
 // Guest implements solve.Refiller.
-func (r *Replica) Guest(s purchase.Spec) func() {
+func (r *Peer) Guest(s purchase.Spec) func() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.guests[s.ID]++
@@ -180,14 +180,14 @@ func (r *Replica) Guest(s purchase.Spec) func() {
 }
 
 // Guests returns the number of guests that are known to the refiller.
-func (r *Replica) Guests() int {
+func (r *Peer) Guests() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.guests)
 }
 
 // refill decides about an identity when the identity has changed, and about all known identities twice a second.
-func (r *Replica) refill(ctx context.Context) {
+func (r *Peer) refill(ctx context.Context) {
 	var bought sync.WaitGroup
 	defer bought.Wait()
 	for {
@@ -228,7 +228,7 @@ func (r *Replica) refill(ctx context.Context) {
 }
 
 // Buy buys as purchase.Buyer does, from a service without a network.
-func (r *Replica) Buy(ctx context.Context, s purchase.Spec, tried func(next captcha.ID, err error)) {
+func (r *Peer) Buy(ctx context.Context, s purchase.Spec, tried func(next captcha.ID, err error)) {
 	w, p := r.world, r.Pool
 	w.mu.Lock()
 	noProvider, concurrency, lead, change := w.NoProvider, w.Concurrency, w.Lead, w.End
@@ -287,9 +287,9 @@ func (r *Replica) Buy(ctx context.Context, s purchase.Spec, tried func(next capt
 	}
 }
 
-func (w *World) live() (live []*Replica) {
+func (w *World) live() (live []*Peer) {
 	w.Set(func(w *World) { live = slices.Clone(w.replicas) })
-	return slices.DeleteFunc(live, func(r *Replica) bool { return r.dead.Load() })
+	return slices.DeleteFunc(live, func(r *Peer) bool { return r.dead.Load() })
 }
 
 // Fail makes each order fail.

@@ -102,7 +102,7 @@ func (s *Server) act(c *Context) error {
 }
 
 // writePage renders the page.
-func (s *Server) writePage(c *Context, query page.Query, problem string) error {
+func (s *Server) writePage(c *Context, query page.Params, problem string) error {
 	view := page.View{
 		Document: s.seen(c), Query: query, Problem: problem, Key: c.Caller.Name,
 		Keyed: c.Caller != Anyone, Operate: c.Caller.May(targets.ScopeAdmin), Whole: c.Caller.Targets == nil,
@@ -137,7 +137,7 @@ func (s *Server) writePage(c *Context, query page.Query, problem string) error {
 }
 
 // usagePath returns the path of the request to /history/usage that fits a query of the page.
-func usagePath(q page.Query) string {
+func usagePath(q page.Params) string {
 	days, _ := strconv.Atoi(q.Get("days"))
 	path := "/history/usage?by=" + q.Get("by") + "&from=" + time.Now().UTC().AddDate(0, 0, 1-days).Format(time.DateOnly)
 	if q.Get("per") != "" {

@@ -21,6 +21,7 @@ import (
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/provider/simulatedtest"
+	"poold/internal/provider/wire"
 	"poold/internal/purchase"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/refill"
@@ -39,7 +40,7 @@ type fleet struct {
 	all     []*replica
 
 	mu      sync.Mutex
-	empty   simulatedtest.Action // the action whose calls get an empty answer; "" = none
+	empty   wire.Action // the action whose calls get an empty answer; "" = none
 	submits map[string][]time.Time
 	calls   []call
 }
@@ -132,7 +133,7 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil {
 		trace.WroteHeaders()
 	}
-	action := map[string]simulatedtest.Action{
+	action := map[string]wire.Action{
 		"/in.php": simulatedtest.Submit, "/createTask": simulatedtest.Submit, "/getTaskResult": simulatedtest.Poll,
 	}[r.URL.Path]
 	text := string(body)
@@ -167,7 +168,7 @@ func (f *fleet) submitTimes(site string) []time.Time {
 }
 
 // count returns the number of calls of an action since the given time.
-func (f *fleet) count(action simulatedtest.Action, since time.Time) (n int) {
+func (f *fleet) count(action wire.Action, since time.Time) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range f.calls {

@@ -12,6 +12,7 @@ import (
 
 	"poold/internal/provider"
 	"poold/internal/provider/simulatedtest"
+	"poold/internal/provider/wire"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -58,7 +59,7 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 // empty answer.
 func checkBound(t *testing.T, api targets.Protocol, profile, name string, fault simulatedtest.Fault, replicas int,
 	adaptive bool) {
-	for _, on := range []simulatedtest.Action{simulatedtest.Submit, simulatedtest.Poll} {
+	for _, on := range []wire.Action{simulatedtest.Submit, simulatedtest.Poll} {
 		t.Run(fmt.Sprintf("%s/%s/%s/%d/adaptive=%v", api, strings.ReplaceAll(name, "/", "_"), on, replicas, adaptive),
 			func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -204,13 +205,13 @@ func TestReplicasShareAFault(t *testing.T) {
 func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		on   []simulatedtest.Action
+		on   []wire.Action
 		code string
 	}{
-		{"submits, no money", []simulatedtest.Action{simulatedtest.Submit}, "ERROR_ZERO_BALANCE"},
-		{"submits, ban", []simulatedtest.Action{simulatedtest.Submit}, "IP_BANNED"},
-		{"polls", []simulatedtest.Action{simulatedtest.Poll}, "IP_BANNED"},
-		{"both", []simulatedtest.Action{simulatedtest.Submit, simulatedtest.Poll}, "IP_BANNED"},
+		{"submits, no money", []wire.Action{simulatedtest.Submit}, "ERROR_ZERO_BALANCE"},
+		{"submits, ban", []wire.Action{simulatedtest.Submit}, "IP_BANNED"},
+		{"polls", []wire.Action{simulatedtest.Poll}, "IP_BANNED"},
+		{"both", []wire.Action{simulatedtest.Submit, simulatedtest.Poll}, "IP_BANNED"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

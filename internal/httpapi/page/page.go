@@ -39,8 +39,8 @@ var templates = template.Must(template.New("status.html").Funcs(template.FuncMap
 	"words": func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
 }).ParseFS(Web, "web/status.html"))
 
-// Query is the part of the page's address that says what the page shows.
-type Query url.Values
+// Params are the parameters of the page's address, which say what the page shows.
+type Params url.Values
 
 // choices has the parameters with a fixed set of values; the first value is the default. The values of other parameters
 // are free texts.
@@ -51,8 +51,8 @@ var choices = map[string][]string{
 }
 
 // ReadQuery keeps the known parameters of an address or a form.
-func ReadQuery(values url.Values) Query {
-	q := Query{}
+func ReadQuery(values url.Values) Params {
+	q := Params{}
 	for name := range choices {
 		if value := values.Get(name); value != "" {
 			q[name] = []string{value}
@@ -62,7 +62,7 @@ func ReadQuery(values url.Values) Query {
 }
 
 // Get returns the value of a parameter, or its default.
-func (q Query) Get(name string) string {
+func (q Params) Get(name string) string {
 	value, among := url.Values(q).Get(name), choices[name]
 	if among != nil && !slices.Contains(among, value) {
 		return among[0]
@@ -71,7 +71,7 @@ func (q Query) Get(name string) string {
 }
 
 // With returns the query with other values of some parameters, given as pairs. The value "" removes the parameter.
-func (q Query) With(pairs ...string) Query {
+func (q Params) With(pairs ...string) Params {
 	other := ReadQuery(url.Values(q))
 	for pair := range slices.Chunk(pairs, 2) {
 		if other[pair[0]] = pair[1:]; pair[1] == "" {
@@ -82,11 +82,11 @@ func (q Query) With(pairs ...string) Query {
 }
 
 // String returns the address of the page with this query.
-func (q Query) String() string { return "/status?" + url.Values(q).Encode() }
+func (q Params) String() string { return "/status?" + url.Values(q).Encode() }
 
 // Every returns the seconds between two renewals of the page; 0 = the page is not renewed. The spend is not renewed,
 // because each answer costs a query to the store of the history. Without JavaScript a renewal loads the whole page.
-func (q Query) Every() int {
+func (q Params) Every() int {
 	switch {
 	case q.Get("hold") != "" || q.Get("act") != "" || q.Get("tab") == "money":
 		return 0
@@ -99,7 +99,7 @@ func (q Query) Every() int {
 // View is the content of a page.
 type View struct {
 	*status.Document
-	Query   Query
+	Query   Params
 	Key     string // name of the caller's key; "" = the file has no keys
 	Keyed   bool   // the file has keys
 	Operate bool   // the caller may use actions
@@ -117,11 +117,11 @@ type View struct {
 // Render writes the page.
 func (v *View) Render(w io.Writer) error { return templates.ExecuteTemplate(w, "status.html", v) }
 
-// Action is a request to the API that an operator can send with a button of the page.
-type Action struct{ Label, Method, path, Done string }
+// Button is a button of the page with its action: a request to the API that an operator can send.
+type Button struct{ Label, Method, path, Done string }
 
 // Actions has the actions by the value of the parameter act.
-var Actions = map[string]Action{
+var Actions = map[string]Button{
 	"pause":  {"Pause", "POST", "/pool/%s/pause", "Buying was paused."},
 	"resume": {"Resume", "POST", "/pool/%s/resume", "Buying was resumed; the next order is placed at once."},
 	"flush":  {"Flush", "DELETE", "/pool/%s/tokens", "The ready tokens were flushed."},
@@ -130,11 +130,11 @@ var Actions = map[string]Action{
 }
 
 // Path returns the path of the request about a target or a provider.
-func (a Action) Path(of string) string { return fmt.Sprintf(a.path, url.PathEscape(of)) }
+func (a Button) Path(of string) string { return fmt.Sprintf(a.path, url.PathEscape(of)) }
 
 // Action returns the action that a parameter of the address names. The parameter act names the action to confirm, and
 // done the last completed one.
-func (v *View) Action(parameter string) Action { return Actions[v.Query.Get(parameter)] }
+func (v *View) Action(parameter string) Button { return Actions[v.Query.Get(parameter)] }
 
 // Chosen returns the target of the action to confirm; nil = the action is not about a target that the viewer may see.
 func (v *View) Chosen() *TargetRow {

@@ -30,7 +30,7 @@ func part(t *testing.T, name string, of any) string {
 func TestPageShowsTheDocument(t *testing.T) {
 	golden, err := os.ReadFile("../../status/testdata/document.json")
 	testkit.NoError(t, err)
-	v := View{Document: new(status.Document), Query: Query{"open": {"staging-login"}}, Operate: true, Whole: true}
+	v := View{Document: new(status.Document), Query: Params{"open": {"staging-login"}}, Operate: true, Whole: true}
 	testkit.NoError(t, json.Unmarshal(golden, v.Document))
 	login, _ := v.Target("staging-login")
 	v.Detail = &status.TargetDetail{Target: *login}
@@ -179,7 +179,7 @@ func TestListIsSortedAndCut(t *testing.T) {
 		}
 		testkit.Equal(t, query, got, want)
 	}
-	v := View{Document: &status.Document{Targets: make([]status.Target, 2*rowsOnPage+1)}, Query: Query{"page": {"2"}}}
+	v := View{Document: &status.Document{Targets: make([]status.Target, 2*rowsOnPage+1)}, Query: Params{"page": {"2"}}}
 	if l := v.List(); l.From != rowsOnPage+1 || l.To != 2*rowsOnPage || l.Previous != 1 || l.Following != 3 {
 		t.Errorf("the second page: %d to %d, %d %d", l.From, l.To, l.Previous, l.Following)
 	}

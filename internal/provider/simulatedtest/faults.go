@@ -10,9 +10,6 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// Action is the purpose of a call. All protocols have the same actions.
-type Action = wire.Action
-
 // Submit is the action of a submit.
 const Submit = wire.Submit
 
@@ -21,7 +18,7 @@ const Poll = wire.Poll
 
 // Attempt describes a call for Fault.When.
 type Attempt struct {
-	Action   Action
+	Action   wire.Action
 	Task     string           // the id in a Poll or Report; "" for other actions
 	Identity captcha.Identity // the identity in a Submit; zero for other actions
 }
@@ -43,7 +40,7 @@ const (
 // Fault says which calls fail, and in which way. If several faults match a call, only the first
 // one acts.
 type Fault struct {
-	On    Action             // "" = every action
+	On    wire.Action        // "" = every action
 	When  func(Attempt) bool `json:"-"` // selects calls; nil = all calls; must be safe for concurrent use
 	Share float64            // random share of the matching calls that fail; 0 = all
 	Times int                // maximum number of calls that fail; 0 = no limit

@@ -8,19 +8,20 @@ import (
 	"time"
 
 	"poold/internal/provider/simulated"
+	"poold/internal/provider/wire"
 )
 
 // Tally contains counters over the whole life of a Service.
 type Tally struct {
-	Submitted    int            `json:"submitted"` // accepted submissions; equals Solved + Failed + InFlight
-	Refused      int            `json:"refused"`   // submissions that bought nothing, because of an error code or a fault
-	Solved       int            `json:"solved"`
-	Failed       int            `json:"failed"`
-	Collected    int            `json:"collected"` // tasks whose token was sent in response to a poll
-	Repeated     int            `json:"repeated"`  // further responses with the token of an already collected task
-	InFlight     int            `json:"in_flight"`
-	PeakInFlight int            `json:"peak_in_flight"`
-	ByAction     map[Action]int `json:"by_action"` // all calls except /ledger and /faults
+	Submitted    int                 `json:"submitted"` // accepted submissions; equals Solved + Failed + InFlight
+	Refused      int                 `json:"refused"`   // submissions that bought nothing, because of an error code or a fault
+	Solved       int                 `json:"solved"`
+	Failed       int                 `json:"failed"`
+	Collected    int                 `json:"collected"` // tasks whose token was sent in response to a poll
+	Repeated     int                 `json:"repeated"`  // further responses with the token of an already collected task
+	InFlight     int                 `json:"in_flight"`
+	PeakInFlight int                 `json:"peak_in_flight"`
+	ByAction     map[wire.Action]int `json:"by_action"` // all calls except /ledger and /faults
 }
 
 // Sale is one accepted task. After a poll the task counts as collected, even if a Fault with the

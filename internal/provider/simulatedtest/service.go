@@ -50,7 +50,7 @@ type Service struct {
 	end     context.CancelFunc
 	mu      sync.Mutex // guards everything below, and prevents that a pingback starts after Close
 	running sync.WaitGroup
-	calls   map[Action]int
+	calls   map[wire.Action]int
 	pinged  map[int64]int // delivered pingbacks by task
 	faults  []*armedFault // faults in force
 }
@@ -61,7 +61,7 @@ func New(o Setup) *Service {
 	if o.Median == 0 && o.Sigma == 0 {
 		o.Median, o.Sigma = usualMedian, 0.45
 	}
-	s := &Service{opts: o, calls: map[Action]int{}, pinged: map[int64]int{}}
+	s := &Service{opts: o, calls: map[wire.Action]int{}, pinged: map[int64]int{}}
 	s.core = simulated.New(simulated.Options{
 		Key: o.Key, Median: o.Median, Sigma: o.Sigma, Balance: o.Balance, Threads: o.Threads,
 		FailShare: o.FailShare, Seed: o.Seed, UserAgent: o.UserAgent, Keep: 10_000 * time.Hour,

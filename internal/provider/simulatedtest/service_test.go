@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"poold/internal/provider/simulated"
+	"poold/internal/provider/wire"
 	"poold/internal/testkit"
 )
 
@@ -113,7 +114,7 @@ func TestLedger(t *testing.T) {
 		testkit.Equal(t, "over HTTP as in the process", totals, fmt.Sprint(s.Totals()))
 		testkit.Equal(t, "totals", totals, fmt.Sprint(Tally{
 			Submitted: 2, Solved: 1, Collected: 1, Repeated: 1, InFlight: 1, PeakInFlight: 1,
-			ByAction: map[Action]int{Submit: 2, Poll: 3, "balance": 1},
+			ByAction: map[wire.Action]int{Submit: 2, Poll: 3, "balance": 1},
 		}))
 	})
 }

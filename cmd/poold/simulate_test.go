@@ -79,7 +79,7 @@ func TestSimulateCompare(t *testing.T) {
 		t.Errorf("got %+v", all.Runs)
 	}
 	for i, r := range all.Runs {
-		if r.Money == nil || r.Price != 2.99 || r.PerDay <= 0 || !strings.HasSuffix(lines[i+1], " "+cli.Amount(r.PerDay)) {
+		if r.Cost == nil || r.Price != 2.99 || r.PerDay <= 0 || !strings.HasSuffix(lines[i+1], " "+cli.Amount(r.PerDay)) {
 			t.Errorf("%+v, %s", r, lines[i+1])
 		}
 	}

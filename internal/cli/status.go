@@ -142,7 +142,7 @@ func stateText(d *status.Document) string {
 		dropped := h.Dropped + h.Unrecorded
 		say("history", fmt.Sprintf("%sok; rows waiting %d, dropped %d", not[h.OK && d.Redis.OK], h.Waiting, dropped), why)
 	}
-	for _, use := range (&status.Budget{Day: d.Budget}).Uses("") {
+	for _, use := range (&status.Windows{Day: d.Budget}).Uses("") {
 		say("budget", use.Text(d.Currency), "")
 	}
 	if s := d.Solve; s != nil && s.Used() {
@@ -235,7 +235,7 @@ func stateLine(t *status.Target) string {
 }
 
 // priced returns an amount of money, or a word for an unknown amount.
-func priced(amount status.Money) any {
+func priced(amount status.Amount) any {
 	if amount < 0 {
 		return "no price, set price_per_1000"
 	}

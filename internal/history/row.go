@@ -166,7 +166,7 @@ const (
 // Row is a line of the history as a store keeps it. Text is the whole row; the other fields are those by which a store
 // finds it.
 type Row struct {
-	Kind    Kind            `json:"kind"`
+	Kind    RowKind         `json:"kind"`
 	ID      string          `json:"id"` // unique among the rows of its kind
 	At      time.Time       `json:"at"`
 	Target  string          `json:"target"`
@@ -179,14 +179,14 @@ type Row struct {
 	Sums    []Sum           `json:"-"`       // what the row adds to the figures of its day
 }
 
-// Kind is the kind of a row.
-type Kind string
+// RowKind is the kind of a row.
+type RowKind string
 
 // The kinds of rows.
 const (
-	KindOrder   Kind = "order"
-	KindActive  Kind = "active" // an order in flight: only for programs that read the store
-	KindHandout Kind = "handout"
+	KindOrder   RowKind = "order"
+	KindActive  RowKind = "active" // an order in flight: only for programs that read the store
+	KindHandout RowKind = "handout"
 )
 
 // Sum is one set of figures of a UTC day, or the figures that one row adds to such a set.

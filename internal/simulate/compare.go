@@ -22,21 +22,21 @@ const notWorth = 1000
 // perPrice is the number of solves to which a price refers.
 const perPrice = 1000
 
-// Money is the cost of a simulated run in the currency of the price, also as JSON.
-type Money struct {
+// Cost is the cost of a simulated run in the currency of the price, also as JSON.
+type Cost struct {
 	Price  float64 `json:"price_per_1000"`
 	Spent  float64 `json:"spent"`         // cost of all bought tokens
 	PerDay float64 `json:"spent_per_day"` // mean cost per day over the length of the demand
 }
 
-// newMoney returns the cost of a run, given the price of 1000 solves. A price of 0 means unknown, and the result is
+// newCost returns the cost of a run, given the price of 1000 solves. A price of 0 means unknown, and the result is
 // nil.
-func newMoney(r policy.Result, price float64) *Money {
+func newCost(r policy.Result, price float64) *Cost {
 	if price == 0 {
 		return nil
 	}
 	shown := func(x float64) float64 { return math.Round(x*1e6) / 1e6 } // as in /status.json
-	return &Money{
+	return &Cost{
 		Price: shown(price), Spent: shown(float64(r.Bought) * price / perPrice),
 		PerDay: shown(r.BoughtADay * price / perPrice),
 	}
@@ -48,7 +48,7 @@ type Run struct {
 	Depth    int     `json:"depth"`
 	MissCost float64 `json:"miss_cost,omitempty"` // adaptive only
 	policy.Result
-	*Money
+	*Cost
 }
 
 // compare runs fixed depths and the adaptive policy on the same demand.
@@ -62,7 +62,7 @@ func compare(ctx context.Context, base policy.Simulation, price float64) ([]Run,
 		done := len(rows)
 		one.Progress = func(share float64) { base.Progress((float64(done) + share) / float64(runs)) }
 		result, err := one.Run(ctx)
-		r := Run{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Money: newMoney(result, price)}
+		r := Run{Refill: string(targets.RefillFixed), Depth: one.Params.Depth, Result: result, Cost: newCost(result, price)}
 		if one.Params.Adaptive {
 			r.Refill, r.MissCost = string(targets.RefillAdaptive), one.Params.MissCost
 		}

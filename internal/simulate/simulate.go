@@ -148,11 +148,11 @@ func (s *simulation) run(ctx context.Context, c *cli.Console, flags *pflag.FlagS
 			return fmt.Errorf("writing the plot: %w", err)
 		}
 	}
-	spent := newMoney(result, s.price)
+	spent := newCost(result, s.price)
 	if s.json {
 		return printJSON(c.Stdout, struct {
 			policy.Result
-			*Money
+			*Cost
 		}{result, spent})
 	}
 	return s.printResult(c.Stdout, result, spent)
@@ -271,7 +271,7 @@ func (s *simulation) load(ctx context.Context) (arrivals []float64, start time.T
 // text formats an amount of money for people.
 func (s *simulation) text(amount float64) string { return s.currency.With(cli.Amount(amount)) }
 
-func (s *simulation) printResult(w io.Writer, r policy.Result, spent *Money) error {
+func (s *simulation) printResult(w io.Writer, r policy.Result, spent *Cost) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, values ...any) { _, _ = fmt.Fprintf(table, name+"\t"+format+"\n", values...) }
 	row("requests", "%d", r.Requests)
@@ -299,7 +299,7 @@ func (s *simulation) printRows(w io.Writer, rows []Run) error {
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	head := "refill\tdepth\tmiss_cost\thits\twaste/request\tbought/served\tmisses\tpeak\t"
-	if rows[0].Money != nil {
+	if rows[0].Cost != nil {
 		head += "spent/day\t"
 	}
 	_, _ = fmt.Fprintln(table, head)
@@ -308,7 +308,7 @@ func (s *simulation) printRows(w io.Writer, rows []Run) error {
 		if r.Refill == string(targets.RefillAdaptive) {
 			price = fmt.Sprintf("%g", r.MissCost)
 		}
-		if r.Money != nil {
+		if r.Cost != nil {
 			spent = s.text(r.PerDay) + "\t"
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%.2f %%\t%.3f\t%.3f\t%d\t%d\t%s\n", r.Refill, r.Depth, price,

@@ -45,8 +45,8 @@ const (
 	fewReports = 5
 )
 
-// Pool reads what all replicas share; *pool.Pool implements it.
-type Pool interface {
+// Reader reads what all replicas share; *pool.Pool implements it.
+type Reader interface {
 	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	Hours(ctx context.Context, id captcha.ID) ([]pool.Period, error)
 	Totals(ctx context.Context, scopes ...string) (pool.Totals, error)
@@ -69,7 +69,7 @@ type File interface {
 // Sources are the inputs of a Collector. No function blocks.
 type Sources struct {
 	File     File
-	Pool     Pool
+	Pool     Reader
 	Buyer    Providers
 	Health   func() redisdb.Health
 	History  func() history.Health      // nil = no history is kept
@@ -222,7 +222,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	if c.totals == nil {
 		d.Budget = nil
 	} else {
-		d.SpentToday = new(Money(1000 * totals.Spent[pool.ScopeSpent].MoneyDay))
+		d.SpentToday = new(Amount(1000 * totals.Spent[pool.ScopeSpent].MoneyDay))
 	}
 	if set.Solve != nil || totals.Guests.Guests > 0 { // after a reload without `solve`, until the last guest is gone
 		d.Solve = solveOf(set, totals, c.notNow(totalsErr))
@@ -494,9 +494,9 @@ func usage(used, limit float64) *Usage {
 }
 
 // budgetOf returns the use of the budgets of a scope.
-func budgetOf(limits pool.Budget, s pool.Spending) Budget {
+func budgetOf(limits pool.Budget, s pool.Spending) Windows {
 	money := func(micros, limit int64) *Usage { return usage(float64(micros)/1e6, float64(limit)/1e6) }
-	return Budget{
+	return Windows{
 		Hour:     usage(float64(s.Hour), float64(limits.PerHour)),
 		Day:      usage(float64(s.Day), float64(limits.PerDay)),
 		MoneyDay: money(s.MoneyDay, limits.MicrosPerDay), MoneyMonth: money(s.MoneyMonth, limits.MicrosPerMonth),

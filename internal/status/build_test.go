@@ -160,7 +160,7 @@ func TestGuestsWithoutASection(t *testing.T) {
 	stock.totals.Guests = pool.GuestStock{Guests: 1, Fresh: 1, Counters: pool.Counters{Hits: 3}}
 	c := NewCollector(s)
 	if d := c.Build(t.Context()).Solve; d == nil || d.Guests != 1 || d.Fresh != 1 || d.Requests != 3 || d.Owner != "" ||
-		d.Budget != (Budget{}) {
+		d.Budget != (Windows{}) {
 		t.Errorf("while there is one: %+v", d)
 	}
 	stock.totals.Guests.Guests = 0

@@ -32,7 +32,7 @@ type Document struct {
 	Budgets []BudgetUse `json:"budgets"`
 	// SpentToday is the cost of all orders that ended on this UTC day; null = unknown, and for a key that is limited to
 	// some targets.
-	SpentToday *Money `json:"spent_today"`
+	SpentToday *Amount `json:"spent_today"`
 	// Solve is null without a section `solve` in the configuration file and without guests.
 	Solve *Solve `json:"solve"`
 	// Dedup is null for a key that is limited to some targets.
@@ -168,14 +168,14 @@ type Target struct {
 	HitRate         float64  `json:"hit_rate"`          // hits per request with an outcome; 0 without such requests
 	BoughtPerServed float64  `json:"bought_per_served"` // tokens bought per token handed out; 0 without hand-outs
 	LeadTime        LeadTime `json:"lead_time_s"`
-	Spent           Money    `json:"spent"` // by the prices of the configuration file; null = no price is known
+	Spent           Amount   `json:"spent"` // by the prices of the configuration file; null = no price is known
 	// Days contains the days of the last seven UTC days that have a count, today first; never null.
 	Days []TargetDay `json:"days"`
 	Hour TargetHour  `json:"hour"`
 	// LastFailures contains at most 5 failed orders, the latest first; never null.
 	LastFailures []LastFailure `json:"last_failures"`
 	// Budget is nil if the target has no budget.
-	Budget *Budget `json:"budget,omitzero"`
+	Budget *Windows `json:"budget,omitzero"`
 
 	counted   pool.Counters // for the metrics
 	objective float64       // hit_rate of the file
@@ -184,7 +184,7 @@ type Target struct {
 }
 
 // Today returns what the target has spent on the UTC day of a document.
-func (t *Target) Today(asOf string) Money {
+func (t *Target) Today(asOf string) Amount {
 	if len(t.Days) > 0 && strings.HasPrefix(asOf, t.Days[0].Date) {
 		return t.Days[0].Spent
 	}
@@ -207,8 +207,8 @@ const (
 	markRejected = "mostly_rejected" // most of the recent reports are rejections
 )
 
-// Budget is the use of a target's budgets. A field is null if the target has no such budget.
-type Budget struct {
+// Windows has the use of a target's budget in each window. A field is null if no limit has this window.
+type Windows struct {
 	Hour *Usage `json:"hour"` // in the last 60 min
 	Day  *Usage `json:"day"`  // in the last 24 h
 	// Money on this UTC day, and in this UTC month.
@@ -232,7 +232,7 @@ func (u BudgetUse) Text(c targets.Currency) string {
 }
 
 // Uses lists each budget of a scope with its use.
-func (b *Budget) Uses(scope string) (list []BudgetUse) {
+func (b *Windows) Uses(scope string) (list []BudgetUse) {
 	names := []string{"hour", "day", "money_day", "money_month"}
 	for i, u := range []*Usage{b.Hour, b.Day, b.MoneyDay, b.MoneyMonth} {
 		if u != nil {
@@ -254,10 +254,10 @@ type Solve struct {
 	BoughtInFlight int    `json:"bought_in_flight"`
 	Waiting        int    `json:"waiting"`
 	Counters
-	Refused int64  `json:"refused"`
-	Replays int64  `json:"replays"`
-	Spent   Money  `json:"spent"` // null = no price is known
-	Budget  Budget `json:"budget"`
+	Refused int64   `json:"refused"`
+	Replays int64   `json:"replays"`
+	Spent   Amount  `json:"spent"` // null = no price is known
+	Budget  Windows `json:"budget"`
 
 	counted pool.Counters // for the metrics
 }
@@ -296,7 +296,7 @@ const OfTarget = "target:"
 // BudgetUses lists the uses of all budgets whose figures are current. The scope of a target is "target:NAME".
 func (d *Document) BudgetUses() (list []BudgetUse) {
 	if d.summed {
-		list = append((&Budget{Day: d.Budget}).Uses(pool.ScopeOverall), d.Budgets...)
+		list = append((&Windows{Day: d.Budget}).Uses(pool.ScopeOverall), d.Budgets...)
 		if d.Solve != nil {
 			list = append(list, d.Solve.Budget.Uses(pool.ScopeSolve)...)
 		}
@@ -398,10 +398,10 @@ type TargetPeriod struct {
 type TargetDay struct {
 	Date string `json:"date"` // 2006-01-02
 	Counts
-	Failed  int64 `json:"failed,omitzero"`
-	Lost    int64 `json:"lost,omitzero"`
-	Expired int64 `json:"expired,omitzero"`
-	Spent   Money `json:"spent"` // null = no price is known
+	Failed  int64  `json:"failed,omitzero"`
+	Lost    int64  `json:"lost,omitzero"`
+	Expired int64  `json:"expired,omitzero"`
+	Spent   Amount `json:"spent"` // null = no price is known
 }
 
 // Counters contains the counts of an identity since it was first seen, over all replicas. At any time
@@ -434,8 +434,8 @@ type ProviderType struct {
 	LeadP90  float64  `json:"lead_p90_s"`
 }
 
-// Money is an amount in the currency of the file's prices.
-type Money = history.Money
+// Amount is an amount of money in the currency of the file's prices.
+type Amount = history.Money
 
 // lacksPrice reports whether some provider of the file has no price for one of the types.
 func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
@@ -446,9 +446,9 @@ func lacksPrice(set *targets.Set, types ...captcha.Type) bool {
 
 // spent returns what an identity spent, by its counters. Without a price in the file, it is unknown as soon as an
 // order was solved or lost.
-func spent(c *pool.Counters, priced bool) Money {
+func spent(c *pool.Counters, priced bool) Amount {
 	if c.Spent == 0 && !priced && c.Solved+c.Lost > 0 {
 		return history.MoneyUnknown
 	}
-	return Money(c.Spent)
+	return Amount(c.Spent)
 }

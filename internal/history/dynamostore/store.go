@@ -45,7 +45,7 @@ type Table struct {
 	client    *dynamodb.Client
 	transport *http.Transport
 	table     string
-	keep      map[history.Kind]time.Duration // a kind that is absent is not kept
+	keep      map[history.RowKind]time.Duration // a kind that is absent is not kept
 }
 
 // Open reads AWS's configuration from the environment and the shared files. It does not connect. The caller must close
@@ -63,10 +63,10 @@ func Open(ctx context.Context, set targets.History) (*Table, error) {
 		return nil, errors.New("dynamodb: no region is known: set the region of the history, or AWS_REGION")
 	}
 	c.Region = cmp.Or(c.Region, "us-east-1") // of an emulator; the SDK needs one
-	s := &Table{table: set.Table}
+	s := &Table{table: set.Table, keep: map[history.RowKind]time.Duration{history.KindOrder: set.Keep}}
 	s.transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: callLimit,
 		IdleConnTimeout: time.Minute}
-	s.keep = map[history.Kind]time.Duration{history.KindOrder: set.Keep, history.KindHandout: cmp.Or(set.Audit, set.Keep)}
+	s.keep[history.KindHandout] = cmp.Or(set.Audit, set.Keep)
 	s.transport.MaxIdleConnsPerHost = mostConcurrent
 	if set.ActiveItems {
 		s.keep[history.KindActive] = activeFor

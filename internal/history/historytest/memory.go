@@ -13,7 +13,7 @@ import (
 
 // Memory is a history.Sink for tests. It is also the model with which the suite compares other sinks.
 type Memory struct {
-	keep map[history.Kind]time.Duration
+	keep map[history.RowKind]time.Duration
 
 	mu   sync.Mutex
 	rows []history.Row // newest first
@@ -22,7 +22,7 @@ type Memory struct {
 
 // NewMemory returns an empty Memory that keeps orders and hand-outs for these durations.
 func NewMemory(orders, handouts time.Duration) *Memory {
-	return &Memory{keep: map[history.Kind]time.Duration{history.KindOrder: orders, history.KindHandout: handouts}}
+	return &Memory{keep: map[history.RowKind]time.Duration{history.KindOrder: orders, history.KindHandout: handouts}}
 }
 
 // Fail makes each call fail with err until Fail(nil). An Append that fails stores half of its rows.

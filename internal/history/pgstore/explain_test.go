@@ -39,7 +39,7 @@ func testIndexes(t *testing.T, server *postgrestest.Cluster) {
 		many = append(many, fmt.Sprint("target-", 2*n+1))
 	}
 	many = append(many, "now", "before")
-	forget := func(sql string, kind history.Kind) []any { return []any{sql, string(kind), s.keep, 100} }
+	forget := func(sql string, kind history.RowKind) []any { return []any{sql, string(kind), s.keep, 100} }
 	for name, c := range map[string]struct {
 		q         history.Query
 		targets   []string

@@ -182,11 +182,11 @@ const (
 
 // forget deletes expired rows.
 func (s *Tables) forget(ctx context.Context) error {
-	for kind, keep := range map[history.Kind]time.Duration{history.KindOrder: s.keep, history.KindHandout: s.keepAudit} {
+	for kind, age := range map[history.RowKind]time.Duration{history.KindOrder: s.keep, history.KindHandout: s.keepAudit} {
 		for _, statement := range []string{forgetRows, forgetDays} {
 			for deleted := int64(mostDeleted); deleted == mostDeleted; {
 				if err := s.db.Do(ctx, func(ctx context.Context, tx postgres.Tx) (err error) {
-					deleted, err = tx.Exec(ctx, statement, string(kind), keep, mostDeleted)
+					deleted, err = tx.Exec(ctx, statement, string(kind), age, mostDeleted)
 					return err
 				}); err != nil {
 					return wrap("deleting old rows", err)

@@ -79,7 +79,7 @@ func New(db *redisdb.DB, keep, keepAudit time.Duration) *Lists { return &Lists{d
 func (s *Lists) key(kind, of string) string { return s.db.Prefix + ":" + kind + ":{history}:" + of }
 
 // day returns the key of a day and how long rows of a kind are kept.
-func (s *Lists) day(kind history.Kind, date string) (string, time.Duration) {
+func (s *Lists) day(kind history.RowKind, date string) (string, time.Duration) {
 	if kind == history.KindHandout {
 		return s.key("usage", date), s.keepAudit
 	}
@@ -234,7 +234,7 @@ func (s *Lists) read(ctx context.Context, list string, q *history.Query, most in
 // Days implements history.Sink.
 func (s *Lists) Days(ctx context.Context, at time.Time) ([]history.Sum, error) {
 	day, sums := at.UTC().Format(time.DateOnly), map[[3]string]history.Figures{}
-	for _, kind := range []history.Kind{history.KindOrder, history.KindHandout} {
+	for _, kind := range []history.RowKind{history.KindOrder, history.KindHandout} {
 		key, _ := s.day(kind, day)
 		fields, err := s.db.Slow.HGetAll(ctx, key).Result()
 		if err != nil {

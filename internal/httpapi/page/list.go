@@ -61,7 +61,7 @@ type Sums struct {
 	Targets, Troubled, Paused   int
 	Fresh, Ordered, Want        int
 	Hits, Outcomes, FiveMinutes int64 // FiveMinutes counts requests
-	Spent                       status.Money
+	Spent                       status.Amount
 	Unpriced                    bool // some solves of today have no price
 }
 

@@ -169,7 +169,7 @@ func (v *View) Total(column string) (sum float64) {
 func (v *View) Money(amount any) string {
 	n, decimals := 0.0, 2
 	switch value := reflect.Indirect(reflect.ValueOf(amount)); {
-	case value.CanInt(): // status.Money
+	case value.CanInt(): // status.Amount
 		if n = float64(value.Int()) / 1e9; n < 0 {
 			return "no price"
 		}

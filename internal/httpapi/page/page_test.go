@@ -119,7 +119,7 @@ func TestNumbersTimesAndMoney(t *testing.T) {
 		{plural(1, "target"), "1 target"}, {plural(1000, "target"), "1,000 targets"}, {percent(.97), "97.0 %"},
 		{seconds(9.46), "9.5 s"}, {seconds(61), "61 s"}, {seconds(600), "10 min"}, {seconds(9000), "2.5 h"},
 		{moment(""), "never"}, {moment("2026-01-02T03:04:05.678Z"), "2026-01-02 03:04:05"},
-		{money("$", 0.024), "$0.0240"}, {money("EUR", status.Money(1_234_500_000_000)), "1,234.50 EUR"},
+		{money("$", 0.024), "$0.0240"}, {money("EUR", status.Amount(1_234_500_000_000)), "1,234.50 EUR"},
 		{money("", 0.0), "0"}, {money("", 0.0000123), "0.000012"}, {money("$", &balance), "$12.50"},
 		{money("$", history.MoneyUnknown), "no price"}, {money("$", nothing), "unknown"},
 		{money("EUR", -0.15), "-0.1500 EUR"}, {money("$", nil), "unknown"},

@@ -14,7 +14,7 @@ import (
 // Tally contains counters over the whole life of a Service.
 type Tally struct {
 	Submitted    int                 `json:"submitted"` // accepted submissions; equals Solved + Failed + InFlight
-	Refused      int                 `json:"refused"`   // submissions that bought nothing, because of an error code or a fault
+	Refused      int                 `json:"refused"`   // submissions that bought nothing, after an error code or a fault
 	Solved       int                 `json:"solved"`
 	Failed       int                 `json:"failed"`
 	Collected    int                 `json:"collected"` // tasks whose token was sent in response to a poll

@@ -112,8 +112,8 @@ func (at *place) plain() bool {
 	const alias = "anchors (&) and aliases (*) are not read: quote a value that begins so, " +
 		"and put what targets share under defaults"
 	return at.obey(
-		fault{at.node.Kind == yaml.AliasNode || at.node.Anchor != "", alias},
-		fault{at.node.Style&yaml.TaggedStyle != 0, "tags (!) are not read: quote a value that begins with !"},
+		check{at.node.Kind == yaml.AliasNode || at.node.Anchor != "", alias},
+		check{at.node.Style&yaml.TaggedStyle != 0, "tags (!) are not read: quote a value that begins with !"},
 	)
 }
 
@@ -129,7 +129,7 @@ func (at *place) decode(dst reflect.Value) {
 	switch dst.Kind() {
 	case reflect.Bool:
 		if at.bare("true or false", false) {
-			at.obey(fault{at.value != "true" && at.value != "false", "must be true or false" + at.not()})
+			at.obey(check{at.value != "true" && at.value != "false", "must be true or false" + at.not()})
 			dst.SetBool(at.value == "true")
 		}
 	case reflect.Int:
@@ -152,7 +152,7 @@ func (at *place) decode(dst reflect.Value) {
 	default:
 		if at.text() {
 			dst.SetString(at.value)
-			at.obey(fault{at.tag.Get("nonempty") != "" && at.value == "", "must not be empty"})
+			at.obey(check{at.tag.Get("nonempty") != "" && at.value == "", "must not be empty"})
 			at.oneOf(strings.Fields(at.tag.Get("oneof")))
 			at.form()
 		}
@@ -208,7 +208,7 @@ func (at *place) entries(known []string, refuse func(key string) string, visit f
 		if why == "" && i < 0 {
 			why = unknownKey(key, slices.DeleteFunc(slices.Clone(known), func(k string) bool { return refuse(k) != "" }))
 		}
-		if item.obey(fault{why != "", why}) {
+		if item.obey(check{why != "", why}) {
 			at.keys[key] = item
 			visit(i, item)
 		}
@@ -229,10 +229,10 @@ func (at *place) mapping(example string, visit func(key string, item *place)) {
 	const dashes = "must be a mapping, not a list: remove the dashes, " +
 		"and write `%s:` on one line and `%s` indented on the next"
 	if !isNull(at.node) && !at.obey(
-		fault{at.key == "budget" && at.node.Value == "0",
+		check{at.key == "budget" && at.node.Value == "0",
 			"must be a mapping of limits: to buy nothing, write paused: true in the targets or the defaults"},
-		fault{at.node.Kind == yaml.SequenceNode && at.key != "", fmt.Sprintf(dashes, at.key, example)},
-		fault{at.node.Kind != yaml.MappingNode, "must be a mapping: lines of `key: value`, indented"},
+		check{at.node.Kind == yaml.SequenceNode && at.key != "", fmt.Sprintf(dashes, at.key, example)},
+		check{at.node.Kind != yaml.MappingNode, "must be a mapping: lines of `key: value`, indented"},
 	) {
 		return
 	}
@@ -261,9 +261,9 @@ func (at *place) mapping(example string, visit func(key string, item *place)) {
 // is a section with a name.
 func (at *place) list(dst reflect.Value) {
 	if !at.obey(
-		fault{!isNull(at.node) && at.node.Kind != yaml.SequenceNode,
+		check{!isNull(at.node) && at.node.Kind != yaml.SequenceNode,
 			"must be a list: [a, b], or lines that begin with a dash"},
-		fault{at.tag.Get("nonempty") != "" && len(at.node.Content) == 0, "is empty: list at least one, or remove the line"},
+		check{at.tag.Get("nonempty") != "" && len(at.node.Content) == 0, "is empty: list at least one, or remove the line"},
 	) {
 		return
 	}
@@ -286,16 +286,16 @@ func (at *place) list(dst reflect.Value) {
 
 // scalar reads a single value and replaces its references. The argument want says in messages which values are allowed.
 func (at *place) scalar(want string) bool {
-	if !at.obey(fault{at.node.Kind != yaml.ScalarNode, "must be " + want}) {
+	if !at.obey(check{at.node.Kind != yaml.ScalarNode, "must be " + want}) {
 		return false
 	}
 	if at.r.request {
 		at.value = at.node.Value
-		return at.obey(fault{isNull(at.node), fmt.Sprintf("is null: give %s, or leave it out", want)})
+		return at.obey(check{isNull(at.node), fmt.Sprintf("is null: give %s, or leave it out", want)})
 	}
 	var problem string
 	at.value, at.names, problem = at.r.refs.expand(at.node.Value)
-	return at.obey(fault{problem != "", problem})
+	return at.obey(check{problem != "", problem})
 }
 
 const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
@@ -305,8 +305,8 @@ const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.Liter
 // inside { } and [ ].
 func (at *place) bare(want string, mayQuote bool) bool {
 	return at.scalar(want) && at.obey(
-		fault{isNull(at.node), fmt.Sprintf("has no value: give %s, or remove the line", want)},
-		fault{!mayQuote && len(at.names) == 0 && at.node.Style&quotedStyle != 0,
+		check{isNull(at.node), fmt.Sprintf("has no value: give %s, or remove the line", want)},
+		check{!mayQuote && len(at.names) == 0 && at.node.Style&quotedStyle != 0,
 			fmt.Sprintf("must be %s, not text in quotes", want)},
 	)
 }
@@ -326,7 +326,7 @@ func (at *place) number(kind string) (n float64, ok bool) {
 	n, err := strconv.ParseFloat(at.value, 64)
 	isPart := kind == wholeNumber && strings.Contains(at.value, ".")
 	return n, at.obey(
-		fault{err != nil || !decimal.MatchString(at.value) || isPart || at.beyond(n), "must be " + want + at.not()},
+		check{err != nil || !decimal.MatchString(at.value) || isPart || at.beyond(n), "must be " + want + at.not()},
 	)
 }
 
@@ -343,11 +343,11 @@ func (at *place) duration(dst reflect.Value) {
 	}
 	d, err := time.ParseDuration(at.value)
 	if at.obey(
-		fault{decimal.MatchString(at.value),
+		check{decimal.MatchString(at.value),
 			fmt.Sprintf("needs a unit (ms, s, m or h): write %ss or %[1]sh, for example", n)},
-		fault{err != nil || strings.ContainsAny(at.value[:1], "+-"),
+		check{err != nil || strings.ContainsAny(at.value[:1], "+-"),
 			fmt.Sprintf("must be %s, such as 90s, 1m30s or 168h%s", want, at.not())},
-		fault{at.beyond(float64(d)), fmt.Sprintf("must be %s%s", want, at.not())},
+		check{at.beyond(float64(d)), fmt.Sprintf("must be %s%s", want, at.not())},
 	) {
 		dst.SetInt(int64(d))
 	}

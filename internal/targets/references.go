@@ -58,9 +58,9 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 func (refs References) lookup(body string) (name, text, problem string) {
 	if path, isFile := strings.CutPrefix(body, "file:"); isFile {
 		problem = first(
-			fault{!isPrintable(path, ' ') || len(path) > maxText || !filepath.IsAbs(path),
+			check{!isPrintable(path, ' ') || len(path) > maxText || !filepath.IsAbs(path),
 				"a reference to a file needs an absolute path: write ${file:/run/secrets/NAME}"},
-			fault{refs.File == nil, "references to files are not allowed here"},
+			check{refs.File == nil, "references to files are not allowed here"},
 		)
 		if problem == "" {
 			text, problem = refs.content(path, true)
@@ -75,9 +75,9 @@ func (refs References) lookup(body string) (name, text, problem string) {
 		}
 	}
 	return name, fallback, first(
-		fault{strings.Contains(body, "${"), "references do not nest: the default of one cannot be another"},
-		fault{!valid, "invalid reference: " + referenceForms},
-		fault{!set, fmt.Sprintf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)},
+		check{strings.Contains(body, "${"), "references do not nest: the default of one cannot be another"},
+		check{!valid, "invalid reference: " + referenceForms},
+		check{!set, fmt.Sprintf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)},
 	)
 }
 
@@ -88,12 +88,12 @@ func (refs References) content(path string, oneLine bool) (text, problem string)
 	content = bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))
 	isLine := utf8.Valid(content) && !bytes.ContainsFunc(content, unicode.IsControl)
 	problem = first(
-		fault{errors.Is(err, fs.ErrNotExist), "does not exist: create it, or correct the path"},
-		fault{errors.Is(err, fs.ErrPermission), "cannot be read: permission denied: allow the user of the daemon to read it"},
-		fault{err != nil, fmt.Sprint("cannot be read: ", err)},
-		fault{len(content) == 0, "is empty: write the value into it"},
-		fault{len(content) > MaxFile, "is larger than 64 KiB: name the file that holds only the value"},
-		fault{oneLine && !isLine, "is not one line of text: write only the value into it, without further lines"},
+		check{errors.Is(err, fs.ErrNotExist), "does not exist: create it, or correct the path"},
+		check{errors.Is(err, fs.ErrPermission), "cannot be read: permission denied: allow the user of the daemon to read it"},
+		check{err != nil, fmt.Sprint("cannot be read: ", err)},
+		check{len(content) == 0, "is empty: write the value into it"},
+		check{len(content) > MaxFile, "is larger than 64 KiB: name the file that holds only the value"},
+		check{oneLine && !isLine, "is not one line of text: write only the value into it, without further lines"},
 	)
 	if problem != "" {
 		return "", fmt.Sprintf("the file %s %s", path, problem)

@@ -40,12 +40,12 @@ func (at *place) text() bool {
 		most = 2 * captcha.MostPicture
 	}
 	return at.obey(
-		fault{at.r.request && at.node.Style&quotedStyle == 0, "must be text, in quotes"},
+		check{at.r.request && at.node.Style&quotedStyle == 0, "must be text, in quotes"},
 		// the JSON decoder replaces invalid bytes
-		fault{at.r.request && strings.ContainsRune(at.value, utf8.RuneError), "must be valid UTF-8"},
-		fault{odd != "", odd},
-		fault{strings.TrimSpace(at.value) != at.value, "must not begin or end with a space"},
-		fault{len(at.value) > most, fmt.Sprintf("must not be longer than %d bytes", most)},
+		check{at.r.request && strings.ContainsRune(at.value, utf8.RuneError), "must be valid UTF-8"},
+		check{odd != "", odd},
+		check{strings.TrimSpace(at.value) != at.value, "must not begin or end with a space"},
+		check{len(at.value) > most, fmt.Sprintf("must not be longer than %d bytes", most)},
 	)
 }
 
@@ -85,15 +85,15 @@ func toSet(names []string) string {
 	return ": set " + orList(names)
 }
 
-// fault is a rule and whether a value violates it.
-type fault struct {
+// check is a rule and whether a value violates it.
+type check struct {
 	bad  bool
 	rule string
 }
 
-// first returns the rule of the first fault that holds, or "".
-func first(faults ...fault) string {
-	for _, f := range faults {
+// first returns the rule of the first check that fails, or "".
+func first(checks ...check) string {
+	for _, f := range checks {
 		if f.bad {
 			return f.rule
 		}
@@ -102,8 +102,8 @@ func first(faults ...fault) string {
 }
 
 // obey reports the first rule that the value violates. It returns true if the value violates no rule.
-func (at *place) obey(faults ...fault) bool {
-	rule := first(faults...)
+func (at *place) obey(checks ...check) bool {
+	rule := first(checks...)
 	if rule != "" {
 		at.fail("%s", rule)
 	}
@@ -179,9 +179,9 @@ func (r *Rate) decode(at *place) {
 	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
 	n, err := strconv.ParseFloat(count, 64)
 	if at.obey(
-		fault{err != nil || per == 0 || !decimal.MatchString(count), "must be a rate such as 20/s, 30/m or 500/h" + at.not()},
-		fault{n <= 0 || n > 1e6, "must be above 0 and at most 1000000: for no limit, remove the line"},
-		fault{n < 1 && float64(per)/n > float64(day),
+		check{err != nil || per == 0 || !decimal.MatchString(count), "must be a rate such as 20/s, 30/m or 500/h" + at.not()},
+		check{n <= 0 || n > 1e6, "must be above 0 and at most 1000000: for no limit, remove the line"},
+		check{n < 1 && float64(per)/n > float64(day),
 			"must be at least 1 in 24 hours: to hand out nothing, remove the target"},
 	) {
 		whole := max(1, math.Floor(n))

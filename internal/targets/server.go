@@ -36,7 +36,7 @@ const (
 func ListenFault(listen string, keys int) string {
 	host, port, err := net.SplitHostPort(listen)
 	_, invalid := strconv.ParseUint(port, 10, 16)
-	return first(fault{err != nil || invalid != nil, badListen}, fault{keys == 0 && !IsLoopback(host), openWithoutKeys})
+	return first(check{err != nil || invalid != nil, badListen}, check{keys == 0 && !IsLoopback(host), openWithoutKeys})
 }
 
 // IsLoopback reports whether a host is reachable only from this machine. It returns false for an
@@ -48,7 +48,7 @@ func IsLoopback(host string) bool {
 
 // validate checks the certificate, and reads it.
 func (t *TLS) validate(at *place) {
-	at.obey(fault{(t.Cert == "") != (t.Key == ""), "cert and key go together: give both files, or neither"})
+	at.obey(check{(t.Cert == "") != (t.Key == ""), "cert and key go together: give both files, or neither"})
 	if at.bad || t.Cert == "" || at.r.refs.File == nil {
 		return
 	}
@@ -86,8 +86,8 @@ func (s *Server) validate(at *place) {
 		if !item.bad && secret == "" {
 			item.warn("the secret is empty, so it is left out%s", toSet(item.names))
 		} else if !item.bad && item.obey(
-			fault{!isPrintable(secret, ' '), "must be printable ASCII"},
-			fault{len(secret) < minCallbackSecret,
+			check{!isPrintable(secret, ' '), "must be printable ASCII"},
+			check{len(secret) < minCallbackSecret,
 				"must have at least 16 characters: an attacker who guesses it can forge callbacks"},
 		) {
 			s.CallbackSecrets = append(s.CallbackSecrets, all[i])
@@ -132,13 +132,13 @@ func (k *Key) hash(at *place) {
 		sum, err := hex.DecodeString(k.Hash.Reveal())
 		copy(k.SHA256[:], sum)
 		given.obey(
-			fault{err != nil || len(sum) != sha256.Size, "must be the SHA-256 of the key as 64 hex digits"},
+			check{err != nil || len(sum) != sha256.Size, "must be the SHA-256 of the key as 64 hex digits"},
 			// this hash would accept callers with an empty bearer token
-			fault{k.SHA256 == sha256.Sum256(nil), "is the hash of an empty key"},
+			check{k.SHA256 == sha256.Sum256(nil), "is the hash of an empty key"},
 		)
 	case given.obey(
-		fault{!isPrintable(k.Bearer.Reveal(), '!'), "must be printable ASCII without spaces, or no header can carry it"},
-		fault{len(k.Bearer) < leastKey, "must be at least 8 characters long, or it can be guessed: " + newKey},
+		check{!isPrintable(k.Bearer.Reveal(), '!'), "must be printable ASCII without spaces, or no header can carry it"},
+		check{len(k.Bearer) < leastKey, "must be at least 8 characters long, or it can be guessed: " + newKey},
 	):
 		at.warnIf(len(k.Bearer) < soundKey, "key", "is shorter than %d characters and may be guessed: %s", soundKey, newKey)
 		at.warnIf(len(k.Bearer) != clientKey && slices.Contains(k.Scopes, ScopeSolve), "key",

@@ -38,11 +38,11 @@ func (s *Solve) Allows(id captcha.Identity) error {
 	knownSite := len(s.Sitekeys) == 0 ||
 		slices.ContainsFunc(s.Sitekeys, func(p string) bool { return matchStars(p, ".*", id.Site()) })
 	rule = first(
-		fault{isPicture && !s.Images, "image: pictures cannot be requested: set solve.images to true"},
-		fault{isPicture, ""},
-		fault{rule != "", "pageurl: " + rule + ", or solve.pages cannot be compared with it"},
-		fault{!knownPage, "pageurl: " + otherPage},
-		fault{!knownSite, captcha.Of(id.Type).Fields[0].Key +
+		check{isPicture && !s.Images, "image: pictures cannot be requested: set solve.images to true"},
+		check{isPicture, ""},
+		check{rule != "", "pageurl: " + rule + ", or solve.pages cannot be compared with it"},
+		check{!knownPage, "pageurl: " + otherPage},
+		check{!knownSite, captcha.Of(id.Type).Fields[0].Key +
 			": matches no pattern of solve.sitekeys: request one that matches, or add a pattern"},
 	)
 	if rule != "" {
@@ -81,7 +81,7 @@ func (p *page) decode(at *place) {
 	}
 	parsed, rule := splitPage(at.value, true)
 	*p = parsed
-	if at.obey(fault{at.value == "", "must not be empty"}, fault{rule != "", rule}) && openHost.MatchString(p.host) {
+	if at.obey(check{at.value == "", "must not be empty"}, check{rule != "", rule}) && openHost.MatchString(p.host) {
 		at.warn("a wildcard in the last two labels of the host also matches hosts of other owners: name the domain")
 	}
 }
@@ -124,18 +124,18 @@ func splitPage(address string, pattern bool) (p page, rule string) {
 	}
 	n, _ := strconv.Atoi(p.port)
 	return p, first(
-		fault{(n < 1 || n > 65535 || strconv.Itoa(n) != p.port) && (!pattern || p.port != "*"),
+		check{(n < 1 || n > 65535 || strconv.Itoa(n) != p.port) && (!pattern || p.port != "*"),
 			"the port must be a number from 1 to 65535"},
-		fault{!goodHost, "the host must be names of a-z, 0-9, - and _ with single dots between them, " +
+		check{!goodHost, "the host must be names of a-z, 0-9, - and _ with single dots between them, " +
 			"or a whole IP address without wildcards"},
-		fault{strings.Contains(p.host, "*") && !strings.ContainsAny(p.host, "abcdefghijklmnopqrstuvwxyz"),
+		check{strings.Contains(p.host, "*") && !strings.ContainsAny(p.host, "abcdefghijklmnopqrstuvwxyz"),
 			"the host must not consist of wildcards only: name the domain, as in https://*.example.com/*"},
-		fault{pattern && query != "", "must not hold a ?: queries are not compared"},
-		fault{pattern && m[4] == "", "needs a path: /* is every page of the host"},
-		fault{slices.ContainsFunc(escapes.FindAllString(p.path, -1), unsafeEscape),
+		check{pattern && query != "", "must not hold a ?: queries are not compared"},
+		check{pattern && m[4] == "", "needs a path: /* is every page of the host"},
+		check{slices.ContainsFunc(escapes.FindAllString(p.path, -1), unsafeEscape),
 			"the path must not hold encoded dots, slashes, percent signs and control characters, " +
 				"and a % needs two hex digits behind it"},
-		fault{steps.MatchString(p.path), "the path must not hold the steps . and .."},
+		check{steps.MatchString(p.path), "the path must not hold the steps . and .."},
 	)
 }
 
@@ -232,7 +232,7 @@ func (at *place) readObject(body []byte) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if start, err := d.Token(); !at.obey(
-		fault{err == nil && start != json.Delim('{'), `the body must be one JSON object: {"type": …}`}) {
+		check{err == nil && start != json.Delim('{'), `the body must be one JSON object: {"type": …}`}) {
 		return
 	}
 	for d.More() {
@@ -252,7 +252,7 @@ func (at *place) readObject(body []byte) {
 			at.child(key).fail("must be a single value, not an object or a list")
 			return
 		}
-		if !at.obey(fault{len(at.node.Content) == 2*maxFields,
+		if !at.obey(check{len(at.node.Content) == 2*maxFields,
 			fmt.Sprintf("the body must not have more than %d fields", maxFields)}) {
 			return
 		}
@@ -295,10 +295,10 @@ func (p *picture) decode(at *place) {
 	}
 	data, err := base64.StdEncoding.Strict().DecodeString(at.value)
 	if at.obey(
-		fault{strings.HasPrefix(at.value, "data:"), "must be base64 alone: remove all up to the first comma"},
-		fault{err != nil, "must be the picture's bytes as base64, with + and /, padded with ="},
-		fault{len(data) == 0, "must not be empty"},
-		fault{len(data) > captcha.MostPicture,
+		check{strings.HasPrefix(at.value, "data:"), "must be base64 alone: remove all up to the first comma"},
+		check{err != nil, "must be the picture's bytes as base64, with + and /, padded with ="},
+		check{len(data) == 0, "must not be empty"},
+		check{len(data) > captcha.MostPicture,
 			fmt.Sprintf("must be at most %d bytes (1 MiB), not %d", captcha.MostPicture, len(data))},
 	) {
 		*p = data

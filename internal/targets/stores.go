@@ -54,12 +54,12 @@ func redisFault(address string) string {
 	socket := u.Scheme == "unix"
 	_, err = redis.ParseURL(address) // may quote the address
 	return first(
-		fault{address == "", "is empty: look for a comma too many"},
-		fault{!socket && u.Scheme != "redis" && u.Scheme != "rediss",
+		check{address == "", "is empty: look for a comma too many"},
+		check{!socket && u.Scheme != "redis" && u.Scheme != "rediss",
 			"must be redis://, rediss:// or unix://, or the one word embedded"},
-		fault{!socket && u.Hostname() == "", "names no host: write redis://HOST:6379"},
-		fault{socket && err != nil, "needs the path of the socket, such as unix:///run/redis.sock"},
-		fault{err != nil, "ends in something that is not the number of a database, or has a parameter that is unknown"},
+		check{!socket && u.Hostname() == "", "names no host: write redis://HOST:6379"},
+		check{socket && err != nil, "needs the path of the socket, such as unix:///run/redis.sock"},
+		check{err != nil, "ends in something that is not the number of a database, or has a parameter that is unknown"},
 	)
 }
 

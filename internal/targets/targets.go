@@ -37,8 +37,8 @@ type defaults Target
 func (*defaults) refuse(key string) string {
 	shared := slices.Contains([]string{"user_agent", "proxy", "proxy_type"}, key)
 	own := key == "type" || key == "simulated_only" || typesWith[key] != nil && !shared
-	return first(fault{requestOnly(key) != "", requestOnly(key)},
-		fault{own, "belongs in each target, not in the defaults"})
+	return first(check{requestOnly(key) != "", requestOnly(key)},
+		check{own, "belongs in each target, not in the defaults"})
 }
 
 func (d *defaults) validate(at *place) { (*Target)(d).checkValues(at) }
@@ -92,12 +92,12 @@ func (t *Target) validate(at *place) {
 func OddSitekey(t captcha.Type, key string) string {
 	google, cloudflare := strings.HasPrefix(key, "6L"), cloudflareKey.MatchString(key)
 	return first(
-		fault{strings.ContainsAny(key, `"'=<>$`), "holds more than the key: give only the value of data-sitekey, or ${NAME}"},
-		fault{google && t != captcha.RecaptchaV2 && t != captcha.RecaptchaV3,
+		check{strings.ContainsAny(key, `"'=<>$`), "holds more than the key: give only the value of data-sitekey, or ${NAME}"},
+		check{google && t != captcha.RecaptchaV2 && t != captcha.RecaptchaV3,
 			fmt.Sprintf("looks like a key of reCAPTCHA, not of %s", t)},
-		fault{cloudflare && t != captcha.Turnstile, fmt.Sprintf("looks like a key of turnstile, not of %s", t)},
-		fault{uuid.MatchString(key) && t != captcha.HCaptcha, fmt.Sprintf("looks like a key of hcaptcha, not of %s", t)},
-		fault{google && len(key) != 40,
+		check{cloudflare && t != captcha.Turnstile, fmt.Sprintf("looks like a key of turnstile, not of %s", t)},
+		check{uuid.MatchString(key) && t != captcha.HCaptcha, fmt.Sprintf("looks like a key of hcaptcha, not of %s", t)},
+		check{google && len(key) != 40,
 			fmt.Sprintf("has %d characters, but a key of reCAPTCHA has 40: copy all of them", len(key))},
 	)
 }
@@ -224,8 +224,8 @@ func proxyFault(address captcha.Secret) string {
 	const form = "must be host:port or user:password@host:port"
 	_, ok := captcha.SplitProxy(address)
 	return first(
-		fault{strings.Contains(address.Reveal(), "://"), form + ": the scheme before :// belongs under proxy_type"},
-		fault{!ok && address != "", form},
+		check{strings.Contains(address.Reveal(), "://"), form + ": the scheme before :// belongs under proxy_type"},
+		check{!ok && address != "", form},
 	)
 }
 

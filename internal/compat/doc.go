@@ -4,8 +4,8 @@
 // # Place in the flow
 //
 // Package httpapi implements the protocols and calls Tasks. A task consists of a call of package pool whose name is the
-// task's number, and of a record in Redis (pool.Task) that lives for 15 minutes. Any replica answers a poll. No task
-// depends on one replica, so no task ends when a replica dies.
+// task's number, and of a record in Redis (pool.ClientTask) that lives for 15 minutes. Any replica answers a poll. No
+// task depends on one replica, so no task ends when a replica dies.
 //
 //   - A target's task takes its token only at the first poll, so that the token stays in the stock until then. If no
 //     token is ready for the task at the submit, the task leaves a ticket at once.

@@ -89,7 +89,7 @@ func (t *Tasks) register(id captcha.ID, spec *purchase.Spec) {
 // Submit creates a task and returns its number. If the task would fail at once, Submit returns the cause instead.
 func (t *Tasks) Submit(ctx context.Context, caller string, of captcha.Type, terms Terms) (number string, err error) {
 	call := terms.call()
-	record := pool.Task{Caller: caller, ID: call.ID, Type: of}
+	record := pool.ClientTask{Caller: caller, ID: call.ID, Type: of}
 	waits := terms.Guest != nil
 	if waits {
 		facts, _ := json.Marshal(terms.Guest.Identity) // omits the proxy
@@ -262,9 +262,9 @@ func (t *Tasks) Poll(ctx context.Context, number, caller string, terms func(Task
 }
 
 // read reads a task of a caller.
-func (t *Tasks) read(ctx context.Context, number, caller string) (pool.Task, Task, error) {
+func (t *Tasks) read(ctx context.Context, number, caller string) (pool.ClientTask, Task, error) {
 	if _, ok := wire.TaskNumber(number); !ok {
-		return pool.Task{}, Task{}, BadID
+		return pool.ClientTask{}, Task{}, BadID
 	}
 	record, known, err := t.pool.Task(ctx, number)
 	switch {

@@ -262,7 +262,7 @@ var tables = map[string][]row{
 		{name: "a task is read with its end", given: aTask + "HSET client_task:c ended p order o1\n", call: readTask},
 		{name: "a task that nobody submitted is not found", call: readTask},
 		{name: "a task whose id no caller has got is dropped", given: aTask,
-			call: func(p *Pool) any { return p.DropTask(context.Background(), &Task{Name: "c", Caller: "qa"}) }},
+			call: func(p *Pool) any { return p.DropTask(context.Background(), &ClientTask{Name: "c", Caller: "qa"}) }},
 	},
 	"decide": {
 		{name: "an identity that needs tokens is due again in 2 s, also without an entry", call: decides(2)},
@@ -753,13 +753,13 @@ var aTask = "HSET client_task:c nonce n caller qa id A type turnstile made now-7
 func added(nonce string) func(p *Pool) any {
 	return func(p *Pool) any {
 		return fmt.Sprint(p.AddTask(context.Background(),
-			&Task{Name: "c", Caller: "qa", ID: "A", Type: captcha.Turnstile, Facts: "{}"}, nonce, 2))
+			&ClientTask{Name: "c", Caller: "qa", ID: "A", Type: captcha.Turnstile, Facts: "{}"}, nonce, 2))
 	}
 }
 
 func endedTask(order, nonce string) func(p *Pool) any {
 	return func(p *Pool) any {
-		return fmt.Sprint(p.EndTask(context.Background(), &Task{Name: "c", Caller: "qa"}, order, nonce))
+		return fmt.Sprint(p.EndTask(context.Background(), &ClientTask{Name: "c", Caller: "qa"}, order, nonce))
 	}
 }
 

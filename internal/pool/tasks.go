@@ -47,8 +47,8 @@ const (
 	MostTasks = 1000
 )
 
-// Task is a client task. The task and its call have the same name.
-type Task struct {
+// ClientTask is a client task. The task and its call have the same name.
+type ClientTask struct {
 	Name   string
 	Caller string
 	ID     captcha.ID
@@ -64,7 +64,7 @@ type Task struct {
 
 // AddTask stores a task for 15 minutes. The result full means that the caller has too many unfinished tasks. If both
 // results are false, another task has this name.
-func (p *Pool) AddTask(ctx context.Context, t *Task, nonce string, most int) (added, full bool, err error) {
+func (p *Pool) AddTask(ctx context.Context, t *ClientTask, nonce string, most int) (added, full bool, err error) {
 	v, err := p.runScript(ctx, addTask, []string{p.key("client_task", t.Name), p.key("client_tasks", digest(t.Caller))},
 		t.Name, nonce, most, taskLimit.Milliseconds(), t.Caller, string(t.ID), string(t.Type), t.Facts)
 	if err != nil {
@@ -74,17 +74,17 @@ func (p *Pool) AddTask(ctx context.Context, t *Task, nonce string, most int) (ad
 }
 
 // Task reads a task. The second result is false if it does not exist or is older than 15 min.
-func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err error) {
+func (p *Pool) Task(ctx context.Context, name string) (t ClientTask, is bool, err error) {
 	var read *redis.MapStringStringCmd
 	var clock *redis.TimeCmd
 	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		read, clock = pipe.HGetAll(ctx, p.key("client_task", name)), pipe.Time(ctx)
 	})
 	if err != nil {
-		return Task{}, false, err
+		return ClientTask{}, false, err
 	}
 	h := fields(read.Val())
-	return Task{
+	return ClientTask{
 		Name: name, Caller: h["caller"], ID: captcha.ID(h["id"]), Type: captcha.Type(h["type"]), Facts: h["facts"],
 		Made: millis(h["made"]), Ended: h["ended"] != "", Order: h["order"], Now: clock.Val(),
 	}, h["caller"] != "", nil
@@ -92,14 +92,14 @@ func (p *Pool) Task(ctx context.Context, name string) (t Task, is bool, err erro
 
 // EndTask notes that a poll got the answer of a task. The order is the one whose token was the answer; "" means a
 // failure. EndTask returns whether the poll with this nonce is the first that got the answer.
-func (p *Pool) EndTask(ctx context.Context, t *Task, order, nonce string) (first bool, err error) {
+func (p *Pool) EndTask(ctx context.Context, t *ClientTask, order, nonce string) (first bool, err error) {
 	v, err := p.runScript(ctx, endTask, []string{p.key("client_task", t.Name), p.key("client_tasks", digest(t.Caller))},
 		t.Name, order, nonce)
 	return err == nil && number(v[0]) == 1, err
 }
 
 // DropTask deletes a task whose name was sent to no client.
-func (p *Pool) DropTask(ctx context.Context, t *Task) error {
+func (p *Pool) DropTask(ctx context.Context, t *ClientTask) error {
 	return p.pipelined(ctx, func(pipe redis.Pipeliner) {
 		pipe.ZRem(ctx, p.key("client_tasks", digest(t.Caller)), t.Name)
 		pipe.Del(ctx, p.key("client_task", t.Name))

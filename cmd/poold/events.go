@@ -59,7 +59,7 @@ func (d *daemon) noteChange(topic string, e events.Event) bool {
 }
 
 // noteProvider adds the event that a provider went down or up.
-func (d *daemon) noteProvider(name string, down bool, state provider.State, none bool) {
+func (d *daemon) noteProvider(name string, down bool, state provider.Condition, none bool) {
 	e := events.Event{Kind: events.ProviderUp, Subject: name, Text: "Provider " + name + " works again.", State: "up"}
 	if !down && !state.Since.IsZero() {
 		e.Text = "Provider " + name + " works again, after " + time.Since(state.Since).Round(time.Second).String() + "."

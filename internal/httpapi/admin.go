@@ -144,7 +144,7 @@ func (s *Server) probe(c *Context) error {
 	if errors.Is(err, purchase.ErrUnknownProvider) || errors.Is(err, pool.ErrDown) {
 		return err
 	}
-	var found provider.State
+	var found provider.Condition
 	for _, p := range s.Buyer.Providers(c.Ctx()) {
 		if p.Name == name {
 			found = p.State

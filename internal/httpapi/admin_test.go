@@ -188,9 +188,9 @@ func TestPauseTakesLengthAndReason(t *testing.T) {
 // the provider is unknown, if the key lacks the scope, or if Redis is unreachable.
 func TestProbeAnswersWithTheNewState(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	broke := provider.State{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Remedy: "top up the balance"}
+	broke := provider.Condition{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Remedy: "top up the balance"}
 	d.buyer.providers = func(context.Context) []purchase.ProviderStatus {
-		ok := provider.State{Kind: provider.StateOK}
+		ok := provider.Condition{Kind: provider.StateOK}
 		return []purchase.ProviderStatus{{Name: "other", State: ok}, {Name: "main", State: broke}}
 	}
 	d.buyer.probe = func(name string) error {

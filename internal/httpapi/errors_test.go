@@ -111,10 +111,10 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 	type states = []purchase.ProviderStatus
 	paused := func(reason string, until time.Duration) purchase.ProviderStatus {
 		return purchase.ProviderStatus{Name: "solver",
-			State: provider.State{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
+			State: provider.Condition{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
 	}
 	busy := purchase.ProviderStatus{Name: "other",
-		State: provider.State{Kind: provider.StateBusy, Until: time.Now().Add(time.Hour)}}
+		State: provider.Condition{Kind: provider.StateBusy, Until: time.Now().Add(time.Hour)}}
 	for _, c := range []struct {
 		name      string
 		refilling refill.Status

@@ -123,7 +123,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		config: &fakeConfig{reload: func(context.Context) error { return nil }},
 		stock:  openStock(t),
 		provider: purchase.ProviderStatus{
-			Name: "solver", State: provider.State{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
+			Name: "solver", State: provider.Condition{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
 		savings: &fakeSavings{}, solver: &fakeSolver{}, history: newMemoryHistory(), events: &memoryEvents{},
 		client: &http.Client{Transport: described.Transport(&http.Transport{}), Timeout: 10 * time.Second,

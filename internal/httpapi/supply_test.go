@@ -34,9 +34,9 @@ func (m *market) server() *Server {
 	file.set.Store(sampleSet())
 	buyer := &fakeBuyer{providers: func(context.Context) []purchase.ProviderStatus {
 		if m.down {
-			return []purchase.ProviderStatus{{Name: "solver", State: provider.State{Kind: provider.StateDown}}}
+			return []purchase.ProviderStatus{{Name: "solver", State: provider.Condition{Kind: provider.StateDown}}}
 		}
-		return []purchase.ProviderStatus{{Name: "solver", State: provider.State{Kind: provider.StateOK}}}
+		return []purchase.ProviderStatus{{Name: "solver", State: provider.Condition{Kind: provider.StateOK}}}
 	}}
 	return &Server{Deps: Deps{Pool: m, Status: status.NewCollector(status.Sources{File: file, Buyer: buyer})}}
 }

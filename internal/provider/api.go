@@ -88,8 +88,8 @@ const (
 // Usable reports whether calls are possible now, or will be within seconds.
 func (k StateKind) Usable() bool { return k == StateOK || k == StateBusy }
 
-// State is a snapshot of a provider for /status.
-type State struct {
+// Condition is the state of a provider at one moment, for /status.
+type Condition struct {
 	Kind    StateKind
 	Reason  string    // why the provider is not ok; "" when ok
 	Code    string    // code of an account fault; "" for other states
@@ -102,12 +102,12 @@ type State struct {
 
 // Sentence says how a provider that is down behaves, such as "provider acme refuses the key
 // (ERROR_KEY_DOES_NOT_EXIST)".
-func (s State) Sentence(provider string) string {
+func (s Condition) Sentence(provider string) string {
 	return "provider " + provider + " " + cmp.Or(s.Fault, "is down") + " (" + s.Reason + ")"
 }
 
 // Notice is the Sentence with what follows and what to do; none = no provider takes orders now.
-func (s State) Notice(provider string, none bool) string {
+func (s Condition) Notice(provider string, none bool) string {
 	consequence := "the other providers get its orders"
 	if none {
 		consequence = "no provider takes orders now, and nothing is bought"

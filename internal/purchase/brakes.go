@@ -90,7 +90,7 @@ func (b *Buyer) refreshAccount(ctx context.Context, a *account) {
 // ProviderStatus is the state of a provider of the file.
 type ProviderStatus struct {
 	Name        string
-	State       provider.State
+	State       provider.Condition
 	Brake       pool.Brake // of its key, over all replicas
 	InFlight    int        // orders of all replicas; while Redis is away, as last read
 	Concurrency int
@@ -122,8 +122,8 @@ func (b *Buyer) Providers(ctx context.Context) []ProviderStatus {
 }
 
 // stateOf returns the state of a provider, given the brake of its key.
-func stateOf(p Seller, brake pool.Brake) provider.State {
-	s := provider.State{Kind: provider.StateOK, Balance: p.Balance()}
+func stateOf(p Seller, brake pool.Brake) provider.Condition {
+	s := provider.Condition{Kind: provider.StateOK, Balance: p.Balance()}
 	if !brake.Holds() {
 		return s
 	}
@@ -132,7 +132,7 @@ func stateOf(p Seller, brake pool.Brake) provider.State {
 	case string(pool.Busy), string(pool.Refused):
 		s.Kind = provider.StateBusy
 		if time.Since(brake.Next) > outageEvery { // no order tried it lately
-			return provider.State{Kind: provider.StateOK, Balance: s.Balance}
+			return provider.Condition{Kind: provider.StateOK, Balance: s.Balance}
 		}
 	case pool.BrakeAccount:
 		if !isEmpty(brake) {

@@ -97,7 +97,7 @@ type Config struct {
 	// ProviderChanged is called when a provider goes down or up. The argument none says that no provider takes orders now.
 	// When a provider is up again, its state still says since when it was down. The function must not block; nil = no
 	// observer.
-	ProviderChanged func(name string, down bool, state provider.State, none bool)
+	ProviderChanged func(name string, down bool, state provider.Condition, none bool)
 	// BalanceRead is called with each balance that the Buyer has read from a service. It must not block; nil = no
 	// observer.
 	BalanceRead func(provider string, balance float64)

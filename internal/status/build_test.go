@@ -201,8 +201,8 @@ func TestTheNextTryOfAProvider(t *testing.T) {
 	s, _ := sources(newSet(newTarget("login")))
 	next := time.Now().Add(time.Minute)
 	s.Buyer = &fixedBuyer{providers: []purchase.ProviderStatus{
-		{Name: "needed", State: provider.State{Kind: provider.StateDown, Until: next}},
-		{Name: "idle", State: provider.State{Kind: provider.StateDown, Until: next.Add(-time.Hour)}},
+		{Name: "needed", State: provider.Condition{Kind: provider.StateDown, Until: next}},
+		{Name: "idle", State: provider.Condition{Kind: provider.StateDown, Until: next.Add(-time.Hour)}},
 	}}
 	list := NewCollector(s).Build(t.Context()).Providers
 	testkit.Equal(t, "next try of the provider that is needed", list[0].RetryAt, stamp(next))

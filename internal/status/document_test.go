@@ -96,8 +96,8 @@ func busySources() Sources {
 	balance := 12.5
 	buyer := &fixedBuyer{
 		providers: []purchase.ProviderStatus{{Name: "solver",
-			State: provider.State{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3, Concurrency: 20,
-			Silent: true}},
+			State: provider.Condition{Kind: provider.StateBusy, Reason: "no slot", Balance: &balance}, InFlight: 3,
+			Concurrency: 20, Silent: true}},
 		letters: 2,
 	}
 	s.Buyer = buyer

@@ -112,7 +112,7 @@ func setOf(n int) *targets.Set {
 func sources(set *targets.Set) (Sources, *fixedPool) {
 	stock := &fixedPool{stocks: map[captcha.ID]pool.Stock{}, before: nothing}
 	buyer := &fixedBuyer{providers: []purchase.ProviderStatus{
-		{Name: "solver", State: provider.State{Kind: provider.StateOK}, Concurrency: 20}}}
+		{Name: "solver", State: provider.Condition{Kind: provider.StateOK}, Concurrency: 20}}}
 	return Sources{
 		File: &fixedFile{set: set, ok: true}, Pool: stock, Buyer: buyer,
 		Outcomes: func() []choice.Comparison { return nil },

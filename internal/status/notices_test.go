@@ -19,13 +19,13 @@ func TestAlarmsAndNotices(t *testing.T) {
 	here := time.Local
 	time.Local = time.FixedZone("here", 3600)
 	t.Cleanup(func() { time.Local = here })
-	refuses := purchase.ProviderStatus{Name: "main", State: provider.State{
+	refuses := purchase.ProviderStatus{Name: "main", State: provider.Condition{
 		Kind: provider.StateDown, Reason: "ERROR_WRONG_USER_KEY", Fault: "refuses the key",
 		Remedy: "put the right key into pools.yaml", Since: day.Add(-2 * time.Minute),
 	}}
 	silent := purchase.ProviderStatus{Name: "other",
-		State: provider.State{Kind: provider.StateDown, Reason: "no proper answer: timeout", Remedy: "see it"}}
-	busy := purchase.ProviderStatus{Name: "third", State: provider.State{Kind: provider.StateBusy}}
+		State: provider.Condition{Kind: provider.StateDown, Reason: "no proper answer: timeout", Remedy: "see it"}}
+	busy := purchase.ProviderStatus{Name: "third", State: provider.Condition{Kind: provider.StateBusy}}
 	var text strings.Builder
 	for _, c := range []struct {
 		name      string
@@ -49,7 +49,8 @@ func TestAlarmsAndNotices(t *testing.T) {
 		{name: "settings", health: redisdb.Health{Notices: []string{"maxmemory-policy is allkeys-lru"}}},
 		{name: "no provider", providers: []purchase.ProviderStatus{}},
 		{name: "all down", providers: []purchase.ProviderStatus{refuses, silent}},
-		{name: "one of two", providers: []purchase.ProviderStatus{refuses, {State: provider.State{Kind: provider.StateOK}}}},
+		{name: "one of two", providers: []purchase.ProviderStatus{refuses,
+			{State: provider.Condition{Kind: provider.StateOK}}}},
 		{name: "one of two, and the other is busy", providers: []purchase.ProviderStatus{refuses, busy}},
 		{name: "no callbacks", providers: []purchase.ProviderStatus{{Name: "fourth", State: busy.State, Silent: true}}},
 		{name: "targets", targets: []Target{

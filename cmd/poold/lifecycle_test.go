@@ -76,7 +76,7 @@ func TestEachPartRunsAndStops(t *testing.T) {
 		{"deletes old records", "pgstore.(*Tables).Run("},
 		{"sends the history", "history.(*Sender).Run("},
 		{"decides about targets", "refill.(*Manager).Run("},
-		{"buys pictures and shared solves", "solve.(*Service).Run("},
+		{"buys pictures and shared solves", "solve.(*Solver).Run("},
 		{"reloads a saved file", "reload.(*File).Run("},
 		{"reloads on SIGHUP", "poold.(*daemon).reloadOnHangup("},
 		{"serves HTTP", "net/http.(*Server).Serve("},

@@ -101,7 +101,7 @@ type daemon struct {
 	buyer     *purchase.Buyer
 	manager   *refill.Manager
 	stores    stores
-	solver    *solve.Service
+	solver    *solve.Solver
 	providers *providers
 	status    *status.Collector
 	events    *events.Log

@@ -48,7 +48,7 @@ type Terms struct {
 // Tasks manages the tasks. It is safe for concurrent use.
 type Tasks struct {
 	pool   *pool.Pool
-	solver *solve.Service
+	solver *solve.Solver
 	log    *slog.Logger
 	most   int // unfinished tasks of a caller; always pool.MostTasks except in tests
 
@@ -57,7 +57,7 @@ type Tasks struct {
 }
 
 // New returns Tasks. It starts no goroutine.
-func New(p *pool.Pool, solver *solve.Service, log *slog.Logger) *Tasks {
+func New(p *pool.Pool, solver *solve.Solver, log *slog.Logger) *Tasks {
 	return &Tasks{pool: p, solver: solver, log: log, most: pool.MostTasks, guests: map[captcha.ID]*time.Timer{}}
 }
 

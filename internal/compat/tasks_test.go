@@ -40,7 +40,7 @@ type side struct {
 
 func begin(t *testing.T, w *solvetest.World, terms Terms) *side {
 	s := &side{Peer: w.Start(), t: t, terms: terms}
-	s.tasks = New(s.Pool, s.Service, slog.New(slog.DiscardHandler))
+	s.tasks = New(s.Pool, s.Solver, slog.New(slog.DiscardHandler))
 	return s
 }
 

@@ -140,10 +140,10 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 	log := slog.New(slog.NewJSONHandler(d.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d.orders, d.solver.stock = &fakeOrders{pool: d.stock}, d.stock
 	d.ids = tokenid.New(d.stock.db, "{captcha}:secret")
-	d.solver.Service = solve.New(solve.Config{
+	d.solver.Solver = solve.New(solve.Config{
 		Pool: d.stock.Pool, Buy: d.orders.Buy, Refiller: d.orders, Log: log,
 	})
-	tasks := compat.New(d.stock.Pool, d.solver.Service, log)
+	tasks := compat.New(d.stock.Pool, d.solver.Solver, log)
 	t.Cleanup(d.orders.tells.Wait)
 	testkit.Run(t, d.solver.Run)
 	metrics := NewMetrics("1.2.3", "abcdef0", "IABFZE2N (host:8080)", func() listener.Connections {

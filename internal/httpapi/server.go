@@ -65,7 +65,7 @@ type Buyer interface {
 	Replay(ctx context.Context) (outcomes map[string]int, err error)
 }
 
-// Solver solves on demand; *solve.Service implements it.
+// Solver solves on demand; *solve.Solver implements it.
 type Solver interface {
 	Solve(ctx context.Context, r solve.Request) (pool.Token, error)
 	// Take serves a request for a target. It does not count as a request to POST /solve.

@@ -22,7 +22,7 @@ import (
 // fakeSolver is a Solver whose Solve has results from its fields, unless `real` is true. A token without a value or a
 // source gets one. fakeSolver also records the requests.
 type fakeSolver struct {
-	*solve.Service
+	*solve.Solver
 
 	stock  *watchedStock // for Await
 	mu     sync.Mutex
@@ -46,7 +46,7 @@ func (f *fakeSolver) Solve(ctx context.Context, r solve.Request) (pool.Token, er
 		f.during()
 	}
 	if f.real {
-		return f.Service.Solve(ctx, r)
+		return f.Solver.Solve(ctx, r)
 	}
 	if f.waits {
 		waiting, cancel := context.WithTimeout(ctx, r.Call.Wait)

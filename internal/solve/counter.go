@@ -14,7 +14,7 @@ var savedBy = map[pool.Source]pool.SavingsSource{
 
 // count counts a request. A request without a token counts as missed if poold tried to get a token for it, and
 // otherwise as refused.
-func (s *Service) count(ctx context.Context, got outcome) {
+func (s *Solver) count(ctx context.Context, got outcome) {
 	counted := savedBy[got.token.Source]
 	if got.ended {
 		counted = pool.SavedAfter

@@ -5,7 +5,7 @@
 //
 // # Place in the flow
 //
-// Package httpapi calls Service.Solve, which takes from package pool. A guest is an identity without a target. Its
+// Package httpapi calls Solver.Solve, which takes from package pool. A guest is an identity without a target. Its
 // stock has depth 0: the request leaves a ticket, and a ticket is demand for one token. The Refiller places the order;
 // a picture is bought by the replica that has its bytes. If the caller hangs up, the order continues, and the next
 // caller of the same identity gets the token.

@@ -35,7 +35,7 @@ type Refiller interface {
 	Guest(s purchase.Spec) (release func())
 }
 
-// Config has the parts that a Service uses. All are required.
+// Config has the parts that a Solver uses. All are required.
 type Config struct {
 	Pool *pool.Pool
 	// Buy carries the order for a picture from its placing to its end, as purchase.Buyer.Buy does.
@@ -45,8 +45,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Service gets tokens on demand. It is safe for concurrent use.
-type Service struct {
+// Solver gets tokens on demand. It is safe for concurrent use.
+type Solver struct {
 	Config
 
 	pictures chan func(ctx context.Context) // each buys for one
@@ -57,9 +57,9 @@ type Service struct {
 	shares map[captcha.ID]*share // for which callers wait
 }
 
-// New returns a Service. It starts no goroutine; Run buys pictures.
-func New(c Config) *Service {
-	return &Service{
+// New returns a Solver. It starts no goroutine; Run buys pictures.
+func New(c Config) *Solver {
+	return &Solver{
 		Config: c, pictures: make(chan func(context.Context)), places: NewPlaces(mostPictures),
 		stopped: make(chan struct{}), shares: map[captcha.ID]*share{},
 	}
@@ -105,7 +105,7 @@ func hash(a, b string) string {
 //
 // The error is one that pool.Admit or pool.Take returns. A *pool.EmptyError whose Full is false means that the timeout
 // has passed, or that Request.Out has ended the wait.
-func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
+func (s *Solver) Solve(ctx context.Context, r Request) (pool.Token, error) {
 	var got outcome
 	if r.Share != nil {
 		got = s.share(ctx, r)
@@ -117,7 +117,7 @@ func (s *Service) Solve(ctx context.Context, r Request) (pool.Token, error) {
 }
 
 // Take works like Solve, but does not count the request. It serves targets with `on_empty: solve`.
-func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
+func (s *Solver) Take(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Guest != nil {
 		if err := s.Pool.Admit(ctx, r.Call, r.Rate); err != nil {
 			return pool.Token{}, err
@@ -139,7 +139,7 @@ func (s *Service) Take(ctx context.Context, r Request) (pool.Token, error) {
 }
 
 // Await takes a token, and ends the wait when no token can come any more.
-func (s *Service) Await(ctx context.Context, r Request) (pool.Token, error) {
+func (s *Solver) Await(ctx context.Context, r Request) (pool.Token, error) {
 	if r.Out == nil || r.Call.Wait == 0 {
 		return s.Pool.Take(ctx, r.Call)
 	}
@@ -173,7 +173,7 @@ const picturePatience = 5 * time.Minute
 // Supply arranges that orders are placed for the ticket of a guest. For a picture, this replica places the orders until
 // release is called. For a client task, whose ticket must exist, it places only one order. The function done is
 // called when the bytes of the picture are no longer needed.
-func (s *Service) Supply(ctx context.Context, caller string, spec *purchase.Spec, task bool,
+func (s *Solver) Supply(ctx context.Context, caller string, spec *purchase.Spec, task bool,
 	done func()) (release func(), err error) {
 	if spec.Image == nil {
 		done()
@@ -205,7 +205,7 @@ func (s *Service) Supply(ctx context.Context, caller string, spec *purchase.Spec
 
 // Run buys pictures until ctx ends. It returns when the Buyer has ended the orders or left them to other replicas,
 // and then ends the shared solves. Run must be called exactly once.
-func (s *Service) Run(ctx context.Context) error {
+func (s *Solver) Run(ctx context.Context) error {
 	var orders sync.WaitGroup // at most mostPictures: each has a place
 	defer orders.Wait()
 	defer close(s.stopped)
@@ -221,7 +221,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // buy places an order for a picture whenever a ticket has neither a token nor an order, until the caller is gone. For a
 // client task it places one order, unless the ticket is gone.
-func (s *Service) buy(ctx context.Context, spec purchase.Spec, task bool, gone <-chan struct{}) {
+func (s *Solver) buy(ctx context.Context, spec purchase.Spec, task bool, gone <-chan struct{}) {
 	until, pause, placed := time.Now().Add(picturePatience), 10*time.Millisecond, false // the ticket comes in a moment
 	for time.Now().Before(until) {
 		select {

@@ -34,7 +34,7 @@ const FromShared pool.Source = "shared"
 type Share = claims.Entry
 
 // share is a claim that callers of this replica wait for. Each caller enters the claim when it arrives. Afterwards one
-// caller at a time enters it on behalf of all. The mu of Service guards the fields.
+// caller at a time enters it on behalf of all. The mu of Solver guards the fields.
 type share struct {
 	callers  int
 	changed  chan struct{} // closed and replaced when an end is known
@@ -53,7 +53,7 @@ type outcome struct {
 // share gets the token of a shared solve. One caller holds the claim and takes a token with a call that is named after
 // the solve. If another caller becomes the holder, it repeats this call and gets the same token. All other callers wait
 // for the end of the claim.
-func (s *Service) share(ctx context.Context, r Request) (got outcome) {
+func (s *Solver) share(ctx context.Context, r Request) (got outcome) {
 	sh := s.join(r.Share.Key)
 	if sh == nil {
 		return outcome{err: &pool.EmptyError{Full: true}}
@@ -72,7 +72,7 @@ func (s *Service) share(ctx context.Context, r Request) (got outcome) {
 }
 
 // join adds a caller to the share of a key. It returns nil if the share has too many callers.
-func (s *Service) join(key captcha.ID) *share {
+func (s *Solver) join(key captcha.ID) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sh := s.shares[key]
@@ -87,7 +87,7 @@ func (s *Service) join(key captcha.ID) *share {
 	return sh
 }
 
-func (s *Service) leave(key captcha.ID, sh *share) {
+func (s *Solver) leave(key captcha.ID, sh *share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sh.callers--; sh.callers == 0 {
@@ -96,7 +96,7 @@ func (s *Service) leave(key captcha.ID, sh *share) {
 }
 
 // follow enters the claim of a share until its solve ends.
-func (s *Service) follow(ctx context.Context, sh *share, r Request) outcome {
+func (s *Solver) follow(ctx context.Context, sh *share, r Request) outcome {
 	solve := "" // the solve that this caller waits for; "" = the store has not been asked yet
 	for {
 		changed, ended, asks := s.state(sh, solve == "")
@@ -135,7 +135,7 @@ func (s *Service) follow(ctx context.Context, sh *share, r Request) outcome {
 
 // state returns the state of a share, and whether the caller should enter the claim now. A new caller always enters the
 // claim.
-func (s *Service) state(sh *share, isNew bool) (changed <-chan struct{}, ended claims.Claim, asks bool) {
+func (s *Solver) state(sh *share, isNew bool) (changed <-chan struct{}, ended claims.Claim, asks bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -147,7 +147,7 @@ func (s *Service) state(sh *share, isNew bool) (changed <-chan struct{}, ended c
 }
 
 // enter enters the claim of a share. If the claim store does not answer for a while, the returned claim has no state.
-func (s *Service) enter(ctx context.Context, sh *share, r Request, solve string) (claims.Claim, error) {
+func (s *Solver) enter(ctx context.Context, sh *share, r Request, solve string) (claims.Claim, error) {
 	// The call does not end with the caller's context: a caller that hangs up now could leave the claim without a holder.
 	entry := *r.Share
 	entry.Solve = solve
@@ -177,7 +177,7 @@ func (sh *share) end(claim claims.Claim) {
 var errLost = errors.New("solve: another replica holds the claim")
 
 // hold takes a token for a claim and ends the claim. It returns false if another caller has taken the claim over.
-func (s *Service) hold(ctx context.Context, sh *share, r Request, claim claims.Claim) (got outcome, mine bool) {
+func (s *Solver) hold(ctx context.Context, sh *share, r Request, claim claims.Claim) (got outcome, mine bool) {
 	solving, cancel := context.WithCancelCause(ctx)
 	var leases sync.WaitGroup
 	leases.Go(func() { s.keepHolding(solving, r.Share.Key, claim.Fence, cancel) })
@@ -223,7 +223,7 @@ func (s *Service) hold(ctx context.Context, sh *share, r Request, claim claims.C
 }
 
 // keepHolding renews the lease until ctx ends. It cancels the solve if another replica holds the claim.
-func (s *Service) keepHolding(ctx context.Context, key captcha.ID, fence int64, cancel context.CancelCauseFunc) {
+func (s *Solver) keepHolding(ctx context.Context, key captcha.ID, fence int64, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(holdEvery)
 	defer ticker.Stop()
 	held := time.Now()

@@ -144,7 +144,7 @@ type drawnReplica struct {
 	db      *redisdb.DB
 	pool    *pool.Pool
 	buyer   *purchase.Buyer
-	service *solve.Service
+	service *solve.Solver
 	close   func() // ends its claim store
 	dead    atomic.Bool
 	buying  context.CancelFunc

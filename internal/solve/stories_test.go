@@ -71,7 +71,7 @@ func (a answer) String() string {
 func send(ctx context.Context, r *Peer, request solve.Request) <-chan answer {
 	answers, began := make(chan answer, 1), time.Now()
 	go func() {
-		token, err := r.Service.Solve(ctx, request)
+		token, err := r.Solver.Solve(ctx, request)
 		answers <- answer{token, err, time.Since(began)}
 	}()
 	return answers

@@ -84,10 +84,10 @@ func (w *World) Target(s purchase.Spec) { w.Set(func(w *World) { w.specs[s.ID] =
 
 // Peer is a replica. It refills like the real one, but without its policy.
 type Peer struct {
-	Pool    *pool.Pool
-	Service *solve.Service
-	DB      *redis.Client
-	Store   claims.Store // of its claims
+	Pool   *pool.Pool
+	Solver *solve.Solver
+	DB     *redis.Client
+	Store  claims.Store // of its claims
 
 	world    *World
 	db       *redisdb.DB // of its claims
@@ -128,11 +128,11 @@ func (w *World) Start() *Peer {
 		r.Store = w.Wrap(r.Store)
 	}
 	shared := &claims.Claims{Store: r.Store}
-	r.Service = solve.New(solve.Config{Pool: r.Pool, Buy: r.Buy, Refiller: r, Claims: shared, Log: w.Log})
+	r.Solver = solve.New(solve.Config{Pool: r.Pool, Buy: r.Buy, Refiller: r, Claims: shared, Log: w.Log})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.running.Go(func() { _ = r.Pool.Run(ctx, func([]string) {}) })
-	r.running.Go(func() { _ = r.Service.Run(ctx) })
+	r.running.Go(func() { _ = r.Solver.Run(ctx) })
 	r.running.Go(func() { r.refill(ctx) })
 	time.Sleep(100 * time.Millisecond) // its first beat
 	return r

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -71,4 +75,29 @@ func checkImport(t *testing.T, dir, name string, allowed []string, livesIn map[s
 		}
 	}
 	t.Errorf("library %s of %s is not in the import table", name, dir)
+}
+
+// The name of a type stands in at most two packages, so that it says the role. Only Config may stand in more, and
+// the generator of clients/go chooses its own names.
+func TestTypeNames(t *testing.T) {
+	homes := map[string][]string{} // by the name of a type
+	for dir := range readTable(t, "testdata/imports.txt") {
+		files, _ := filepath.Glob(filepath.Join(root, dir, "*.go")) // the pattern is valid
+		for _, path := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			testkit.NoError(t, err)
+			for node := range ast.Preorder(file) {
+				is, ok := node.(*ast.TypeSpec)
+				if ok && dir != "clients/go" && !strings.HasSuffix(path, "_test.go") && !slices.Contains(homes[is.Name.Name], dir) {
+					homes[is.Name.Name] = append(homes[is.Name.Name], dir)
+				}
+			}
+		}
+	}
+	for name, in := range homes {
+		if len(in) > 2 && name != "Config" {
+			slices.Sort(in)
+			t.Errorf("the type name %s stands in %s: find words that say the roles", name, strings.Join(in, ", "))
+		}
+	}
 }

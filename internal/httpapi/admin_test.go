@@ -190,8 +190,7 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	broke := provider.Condition{Kind: provider.StateDown, Reason: "ERROR_ZERO_BALANCE", Remedy: "top up the balance"}
 	d.buyer.providers = func(context.Context) []purchase.ProviderStatus {
-		ok := provider.Condition{Kind: provider.StateOK}
-		return []purchase.ProviderStatus{{Name: "other", State: ok}, {Name: "main", State: broke}}
+		return []purchase.ProviderStatus{{Name: "other", State: d.provider.State}, {Name: "main", State: broke}}
 	}
 	d.buyer.probe = func(name string) error {
 		switch name {

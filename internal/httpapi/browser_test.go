@@ -11,7 +11,6 @@ import (
 	"poold/internal/captcha"
 	"poold/internal/httpapi/browsertest"
 	"poold/internal/provider"
-	"poold/internal/purchase"
 	"poold/internal/refill"
 	"poold/internal/targets"
 	"poold/internal/testkit"
@@ -178,8 +177,7 @@ func browserHostile(t *testing.T, visit visitFunc) {
 	d.config.problems = []targets.Problem{{File: evil, Text: evil}}
 	d.say(t, "checkout", refill.Status{State: refill.Refused, Reason: evil})
 	d.stock.redis.HSet(key("stats", d.target("checkout")), "failures", fmt.Sprintf("%d|%s", day.UnixMilli(), evil))
-	d.provider = purchase.ProviderStatus{Name: evil}
-	d.provider.State = provider.Condition{Kind: provider.StateKind(evil), Reason: evil}
+	d.provider.Name, d.provider.State = evil, provider.Condition{Kind: provider.StateKind(evil), Reason: evil}
 	v := visit(d, "")
 	v.follow("#o-checkout")
 	v.waitFor("the details", `document.querySelector('.detail')`)

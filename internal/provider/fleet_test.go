@@ -195,10 +195,8 @@ func (f *fleet) status(r *replica, t targets.Target) refill.Status {
 	return refill.StatusOf(&t, &c)
 }
 
-// provider returns the state of the provider at a replica.
-func (f *fleet) provider(r *replica) purchase.ProviderStatus {
-	return r.buyer.Providers(f.t.Context())[0]
-}
+// state returns the state of the provider at a replica.
+func (f *fleet) state(r *replica) purchase.ProviderStatus { return r.buyer.Providers(f.t.Context())[0] }
 
 // siteTarget returns a target with the given depth. The site key equals the name.
 func siteTarget(name string, depth int) targets.Target {

@@ -171,9 +171,9 @@ func TestReplicasShareAFault(t *testing.T) {
 			Code: "ERROR_ZERO_BALANCE"})
 		f.advance(2 * time.Minute) // the tokens expire, so the target wants orders
 		began := time.Now()
-		first := f.provider(f.all[0]).State
+		first := f.state(f.all[0]).State
 		for n, r := range f.all {
-			s := f.provider(r).State
+			s := f.state(r).State
 			if s.Kind != provider.StateDown || s.Code != "ERROR_ZERO_BALANCE" || !strings.Contains(s.Remedy, "top up") ||
 				s.Since.Sub(first.Since).Abs() > time.Second || s.Until.Sub(first.Until).Abs() > time.Second {
 				t.Errorf("replica %d says %+v, the first one %+v", n, s, first)
@@ -186,7 +186,7 @@ func TestReplicasShareAFault(t *testing.T) {
 		f.stop(f.all[0])
 		came := f.start(a, b)
 		f.advance(1500 * time.Millisecond)
-		if s := f.provider(came).State; s.Kind != provider.StateDown || s.Since.After(began) {
+		if s := f.state(came).State; s.Kind != provider.StateDown || s.Since.After(began) {
 			t.Errorf("after a restart: %+v", s)
 		}
 		// After topping up the account, an operator probes the provider.
@@ -194,7 +194,7 @@ func TestReplicasShareAFault(t *testing.T) {
 		testkit.NoError(t, f.all[1].buyer.Probe(t.Context(), "main"))
 		f.advance(30 * time.Second)
 		for n, r := range f.all {
-			testkit.Equal(t, fmt.Sprint("the state at replica ", n), f.provider(r).State.Kind, provider.StateOK)
+			testkit.Equal(t, fmt.Sprint("the state at replica ", n), f.state(r).State.Kind, provider.StateOK)
 		}
 		testkit.Equal(t, "tokens 30 s after the probe", f.fresh(a)+f.fresh(b), 4)
 	})
@@ -254,7 +254,7 @@ func TestOrdersInFlightSurviveAnAccountFault(t *testing.T) {
 				if orders := f.service.Totals().Submitted; polls < 2*bought || polls > 4*orders {
 					t.Errorf("%d polls for %d orders", polls, orders)
 				}
-				testkit.Equal(t, "the state", f.provider(f.all[0]).State.Kind, provider.StateDown)
+				testkit.Equal(t, "the state", f.state(f.all[0]).State.Kind, provider.StateDown)
 			})
 		})
 	}
@@ -278,7 +278,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 		for _, t1 := range []targets.Target{a, b, c} {
 			testkit.AtLeast(t, "submits of "+t1.Name, len(f.submitTimes(t1.Name)), 4) // about 16 are expected
 		}
-		if s := f.provider(f.all[1]); s.Brake.Failures < 20 || s.State.Kind != provider.StateBusy {
+		if s := f.state(f.all[1]); s.Brake.Failures < 20 || s.State.Kind != provider.StateBusy {
 			t.Errorf("%+v", s)
 		}
 		f.service.SetFaults()

@@ -442,9 +442,8 @@ func TestOutages(t *testing.T) {
 		s := one.Providers(t.Context())[0]
 		testkit.Equal(t, "state", fmt.Sprint(s.State.Kind, ": ", s.State.Reason), "down: no proper answer: http_503")
 		f.set(func() {
-			f.submit = func(int, provider.Submission) (string, error) {
-				return "", fails(provider.Account, "ERROR_ZERO_BALANCE")
-			}
+			broke := fails(provider.Account, "ERROR_ZERO_BALANCE")
+			f.submit = func(int, provider.Submission) (string, error) { return "", broke }
 		})
 		time.Sleep(11 * second)
 		_ = one.buy(spec())

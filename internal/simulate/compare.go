@@ -36,10 +36,8 @@ func newCost(r policy.Result, price float64) *Cost {
 		return nil
 	}
 	shown := func(x float64) float64 { return math.Round(x*1e6) / 1e6 } // as in /status.json
-	return &Cost{
-		Price: shown(price), Spent: shown(float64(r.Bought) * price / perPrice),
-		PerDay: shown(r.BoughtADay * price / perPrice),
-	}
+	return &Cost{Price: shown(price), Spent: shown(float64(r.Bought) * price / perPrice),
+		PerDay: shown(r.BoughtADay * price / perPrice)}
 }
 
 // Run is one run of a comparison.

@@ -49,8 +49,7 @@ func TestAlarmsAndNotices(t *testing.T) {
 		{name: "settings", health: redisdb.Health{Notices: []string{"maxmemory-policy is allkeys-lru"}}},
 		{name: "no provider", providers: []purchase.ProviderStatus{}},
 		{name: "all down", providers: []purchase.ProviderStatus{refuses, silent}},
-		{name: "one of two", providers: []purchase.ProviderStatus{refuses,
-			{State: provider.Condition{Kind: provider.StateOK}}}},
+		{name: "one of two", providers: []purchase.ProviderStatus{refuses, {State: provider.Condition{Kind: "ok"}}}},
 		{name: "one of two, and the other is busy", providers: []purchase.ProviderStatus{refuses, busy}},
 		{name: "no callbacks", providers: []purchase.ProviderStatus{{Name: "fourth", State: busy.State, Silent: true}}},
 		{name: "targets", targets: []Target{

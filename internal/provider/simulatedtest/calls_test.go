@@ -69,7 +69,7 @@ func TestCreateTaskReports(t *testing.T) {
 			testkit.Equal(t, "unknown", report("k", "12"), any(wire.CodeNoTask))
 			testkit.Equal(t, "no id", report("k", "null"), any(wire.CodeNoTask))
 			testkit.Equal(t, "counted", s.Totals().ByAction[wire.Report], 6)
-			s.SetFaults(Fault{On: "report", Kind: Code, Code: "ERROR_X", When: func(call Attempt) bool { return call.Task == id }})
+			s.SetFaults(Fault{On: "report", Kind: Code, Code: "ERROR_X", When: func(a Attempt) bool { return a.Task == id }})
 			testkit.Equal(t, "a fault", report("k", id), any("ERROR_X"))
 		})
 	}

@@ -40,8 +40,8 @@ type Error struct {
 func (e *Error) Error() string { return "poold: " + e.Code + ": " + e.Detail }
 
 // Take takes a token of a target. While there is none, or no answer comes, it tries again until the
-// deadline of ctx, or for a minute without a deadline. If the next try would be later, it returns the
-// last error at once. All its requests have the same Idempotency-Key, so that a lost answer costs no
+// deadline of ctx, or for a minute without a deadline. If the next try would come after that, it
+// returns the last error at once. All its requests have the same Idempotency-Key, so that a lost answer costs no
 // token.
 func (c *Client) Take(ctx context.Context, target string) (token Token, err error) {
 	header, path := http.Header{"Idempotency-Key": {rand.Text()}}, "/pool/"+url.PathEscape(target)+"/token?wait="

@@ -39,7 +39,7 @@ type Task struct {
 
 // Terms describes how a task takes its token.
 type Terms struct {
-	// Request has the take and the purchase. Tasks sets the name and the wait of its Call, and shares nothing.
+	// Request describes the take and the purchase. Tasks sets the name and the wait of its Call, and shares nothing.
 	solve.Request
 	// Hold reserves the memory of a large picture until release is called; nil = there is none.
 	Hold func() (release func(), err error)

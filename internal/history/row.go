@@ -13,7 +13,7 @@ import (
 	"poold/internal/purchase"
 )
 
-// Order is how an order ended, or the purchase of one in flight. Its fields are the columns of the API, of CSV, of
+// Order describes an order that ended, or is in flight. Its fields are the columns of the API, of CSV, of
 // the terminal and of each store. It never contains a token, a picture or a proxy.
 //
 // The comments are the list in docs/history.md and the descriptions in openapi.yaml. A comment is about all fields up

@@ -26,8 +26,8 @@ const mostIDs = 50
 // noCost is the price of a token that replies to clients of the services' protocols state.
 const noCost = "0"
 
-// serveClient handles a call of a protocol. It reads the call, authenticates the caller, executes the call and writes
-// the reply.
+// serveClient handles a call in a protocol of solving services. It reads the call, authenticates the caller, executes
+// the call and writes the reply.
 func (s *Server) serveClient(c *Context) error {
 	r := c.Request()
 	body, release, err := readPicture(c, s.strangers, maxCompatibleBody)

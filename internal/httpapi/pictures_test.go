@@ -97,8 +97,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// Without keys, all callers share all places: there are no others to protect.
-func TestPlacesOfACaller(t *testing.T) {
+// Without keys, or before the key is known, there are no other callers to protect.
+func TestOnlyAKeyHasItsOwnShareOfThePlaces(t *testing.T) {
 	for _, c := range []struct {
 		caller *Caller
 		want   string

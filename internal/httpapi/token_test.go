@@ -52,7 +52,7 @@ func TestTokenAnswerHasAllFields(t *testing.T) {
 		if left := 80*time.Second - time.Duration(ttl)*time.Millisecond; expires.Sub(solved) != 120*time.Second || left < 0 ||
 			left > 5*time.Second ||
 			(time.Since(solved)-40*time.Second).Abs() > 5*time.Second {
-			t.Errorf("%s: 40 s of 120 s after its birth: %s", method, a.body)
+			t.Errorf("%s: %s; want a life of 120 s, solved 40 s ago, and a ttl_ms of 80 s", method, a.body)
 		}
 		for name, value := range map[string]string{
 			"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",

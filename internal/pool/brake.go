@@ -145,7 +145,7 @@ func (p *Pool) Lift(ctx context.Context, account, key string, ago time.Duration)
 	return err == nil && number(v[0]) == 1, err
 }
 
-// Brakes reads brakes of accounts' keys.
+// Brakes reads the brakes of accounts, by their keys.
 func (p *Pool) Brakes(ctx context.Context, keys []string) ([]Brake, error) {
 	var clock *redis.TimeCmd
 	list, all := make([]Brake, len(keys)), make([]*redis.MapStringStringCmd, len(keys))

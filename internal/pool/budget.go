@@ -61,7 +61,7 @@ func RoomAgain(at time.Time) string {
 	return "there is room again at " + at.UTC().Round(time.Second).Add(time.Minute-1).Format("2006-01-02 15:04 UTC")
 }
 
-// moneyUse finds the amounts in the use of a budget in money.
+// moneyUse matches a text such as "2 of 1.5 on this UTC day", and finds its amounts.
 var moneyUse = regexp.MustCompile(`^(\S+) of (\S+)( (?:on|in) this UTC .*)$`)
 
 // priced adds the currency to the use of a budget in money.

@@ -55,7 +55,7 @@
 //	sender               string  the replica that is sending rows; 20 s
 //	data                 string  random name of the data; see package redisdb
 //	secret               string  signs the ids of tokens; see package tokenid
-//	wake:REPLICA         channel the call whose turn it is
+//	wake:REPLICA         channel the call for which a token is ready
 //
 // # Rules
 //

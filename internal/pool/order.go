@@ -29,7 +29,7 @@ const (
 var place = newScript("place", `
 -- KEYS 1 order:ORDER 2 deadlines 3 owned:REPLICA 4 permits:ACCOUNT 5 inflight:ID 6 tokens:ID 7 tickets:ID
 --      8 brake:KEY 9 brake:ID 10 queue:ACCOUNT 11 due 12 obstacles, then solves:SCOPE for each budget
--- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms (margin + lead)
+-- ARGV 1 order 2 id 3 account 4 replica 5 life_ms 6 concurrency 7 depth 8 horizon_ms
 --      9 facts 10 price 11 unpooled (1: a picture, whose order no other replica could place) 12 stuck providers,
 --      then scope, per_hour, per_day, micros_per_day, micros_per_month for each budget
 -- Reply {ok, now, next identity of the queue}, or
@@ -50,7 +50,8 @@ local function queue(obstacle, opens)
   redis.call('ZADD', KEYS[11], now + 30000, id)
 end
 local probes = {}
--- braked returns the refusal of a brake, or nil if no brake is set or the brake lets a probe pass.
+-- braked returns the refusal of a brake, after queuing the identity if the brake is an account's. It returns nil if no
+-- brake is set, or if the brake lets a probe pass, which it then adds to probes.
 local function braked(key, name)
   local next, every, reason, paused, resumes, kind, since, failures = unpack(redis.call('HMGET', key,
     'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failures'))
@@ -316,8 +317,8 @@ type Order struct {
 	Life        time.Duration // until the deadline
 	Hold        time.Duration // until the deadline of an order whose submit got no answer; 0 = Life
 	Concurrency int           // of the account
-	Depth       int
-	Horizon     time.Duration // margin and lead time: tokens that die sooner do not count
+	Depth       int           // the order is not placed if so many tokens and orders are there already, beside the tickets
+	Horizon     time.Duration // tokens that die sooner do not count; see purchase.Spec
 	Facts       string        // JSON that an adopter needs
 	Price       int64         // billionths of the currency; -1 = unknown
 	Unpooled    bool          // the depth does not count, and no other replica could place it: a picture

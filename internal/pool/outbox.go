@@ -21,7 +21,7 @@ const senderLife = 20 * time.Second
 // readRows reads the oldest rows of both streams, unless another replica is sending rows. If many rows wait, it reads
 // equally many of each stream.
 // The steps of this file's scripts are in testdata/outbox.txt.
-var readRows = newScript("rows", `
+var readRows = newScript("read_rows", `
 -- KEYS 1 sender 2 outbox:ends 3 outbox:handouts
 -- ARGV 1 replica 2 most 3 life_ms
 -- Reply {1, ends, handouts}, or {0}: another replica is sending
@@ -36,7 +36,7 @@ return {1, ends, rest}
 `)
 
 // doneRows removes the sent rows from both streams, and allows another replica to send.
-var doneRows = newScript("done", `
+var doneRows = newScript("done_rows", `
 -- KEYS 1 sender 2 outbox:ends 3 outbox:handouts
 -- ARGV 1 replica 2 last of the ends ('' = none) 3 last of the handouts
 -- Reply {}

@@ -416,7 +416,7 @@ func TestWaitersEnd(t *testing.T) {
 }
 
 // Takes, cancels and beats have the connections of Hot; orders cannot hold them up.
-func TestHotCalls(t *testing.T) {
+func TestOrdersDoNotHoldUpTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
 		hot, _ := server.Client(redis.Options{})

@@ -29,13 +29,14 @@ import (
 // The steps of this file's scripts are in testdata/take.txt, cancel.txt and flush.txt.
 var take = newScript("take", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 rate:ID 6 outbox:handouts 7 due 8 replicas
--- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 park (1, 0) 7 the first take of a request with a key (1, 0)
---      8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms 12 fingerprint 13 nonce
+-- ARGV 1 id 2 call 3 replica 4 need_ms 5 margin_ms 6 may_wait (1, 0) 7 the first take of a request with an
+--      Idempotency-Key (1, 0) 8 most_tickets 9 row ('' = no sink) 10 rate (0 = none) 11 rate_per_ms 12 fingerprint
+--      13 nonce
 --      14 gives_up: when the caller gives up 15 scope of the caller's budget ('' = none) 16 its micros_per_day
 --      17 its micros_per_month
--- Reply {stored answer, now}, {parked, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, spent} or
+-- Reply {stored answer, now}, {waits, new}, {none}, {full}, {conflict}, {limited, ms}, {budget, ms, spent} or
 -- {given_up}
-local id, call, replica, need, margin, park, first_take, most_tickets, row, rate, per, fingerprint, nonce,
+local id, call, replica, need, margin, may_wait, first_take, most_tickets, row, rate, per, fingerprint, nonce,
   gives_up, scope, per_day, per_month = unpack(ARGV)
 if now > tonumber(gives_up) then return {'given_up'} end
 need, rate, per = tonumber(need), tonumber(rate), tonumber(per)
@@ -82,22 +83,22 @@ if not element then
   local ended = redis.call('GET', KEYS[3])
   if ended and ended ~= done then return {ended, now} end -- expire has ended this task
   soon(id)
-  if redis.call('ZSCORE', KEYS[2], ticket) then return {'parked', 0} end
+  if redis.call('ZSCORE', KEYS[2], ticket) then return {'waits', 0} end
   if kind == 'waiting' then -- the same request waits at another replica: one ticket is demand for one token
     local other = need .. '|' .. third .. '|' .. call
-    if live(other) and redis.call('ZSCORE', KEYS[2], other) then return {'parked', 0} end
+    if live(other) and redis.call('ZSCORE', KEYS[2], other) then return {'waits', 0} end
     redis.call('ZREM', KEYS[2], other)
   end
   waiting = redis.call('ZCARD', KEYS[2])
-  if park == '0' or waiting >= tonumber(most_tickets) then
+  if may_wait == '0' or waiting >= tonumber(most_tickets) then
     count(id, 'missed', 1)
     if row ~= '' then tell('handouts', 'kind', 'missed', 'row', row) end
-    return {park == '0' and 'none' or 'full'}
+    return {may_wait == '0' and 'none' or 'full'}
   end
   redis.call('ZADD', KEYS[2], string.format('%.0f', t[1] * 1000000 + t[2]), ticket)
   redis.call('PEXPIRE', KEYS[2], 3600000)
   if fingerprint ~= '' then redis.call('SET', KEYS[3], 'waiting|' .. fingerprint .. '|' .. replica, 'PX', 900000) end
-  return {'parked', 1}
+  return {'waits', 1}
 end
 local counter = waiting > 0 and redis.call('ZREM', KEYS[2], ticket) == 1 and 'waited' or 'hits'
 local dies, order = string.match(element, '^(%d+)|(.*)$')
@@ -294,15 +295,15 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 		return Token{}, err // nothing was sent, so nothing is to be ended
 	}
 	over := time.Now().Add(c.Wait)
-	park := c.Wait > 0 || c.Task
-	woken, stop := p.waiters.add(c.Name, park && !c.Task)
+	mayWait := c.Wait > 0 || c.Task
+	woken, stop := p.waiters.add(c.Name, mayWait && !c.Task)
 	defer stop()
 	abandon := func() { //nolint:contextcheck // the caller is gone
 		stop()
 		p.abandon(c)
 	}
 	for first := true; ; first = false {
-		token, pause, err := p.takeOnce(ctx, c, park, first)
+		token, pause, err := p.takeOnce(ctx, c, mayWait, first)
 		if pause == 0 {
 			if !c.Task && errors.Is(err, ErrDown) {
 				abandon() // the script may have run
@@ -339,20 +340,20 @@ func (p *Pool) Take(ctx context.Context, c *Call) (Token, error) {
 var ErrWaiting = errors.New("pool: the call waits")
 
 // takeOnce runs the script take once. A positive pause means that the call waits, and the error says what it waits for.
-func (p *Pool) takeOnce(ctx context.Context, c *Call, park, first bool) (token Token, pause time.Duration, err error) {
+func (p *Pool) takeOnce(ctx context.Context, c *Call, mayWait, first bool) (_ Token, pause time.Duration, err error) {
 	ctx, stop := bounded(ctx)
 	defer stop()
 	reply, err := p.runScript(ctx, take,
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),
 			p.key("rate", c.ID), p.key("outbox", "handouts"), p.key("due"), p.key("replicas")},
-		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), bit(park),
+		string(c.ID), c.Name, p.ticketReplica(c), c.need().Milliseconds(), c.Margin.Milliseconds(), bit(mayWait),
 		bit(first && c.Fingerprint != ""), c.MostTickets, c.Row, c.Rate, max(c.RatePer, time.Millisecond).Milliseconds(),
 		c.Fingerprint, c.Nonce, p.lateAfter(ctx), c.Budget.Scope, c.Budget.MicrosPerDay, c.Budget.MicrosPerMonth)
 	if err != nil {
 		return Token{}, 0, err
 	}
 	switch answer := text(reply[0]); answer {
-	case "parked":
+	case "waits":
 		if number(reply[1]) == 1 {
 			p.c.Changed(c.ID)
 		}

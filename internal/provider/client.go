@@ -48,7 +48,7 @@ type protocol interface {
 	// The method reportWindow returns how long after a solve the service accepts a report about its token. A protocol
 	// without reports may return any time: its method ask offers none.
 	reportWindow() time.Duration
-	// The method read parses the reply to a call. The error has the type malformedReply. If read finds a reply unexpected,
+	// The method read parses the reply to a call. The error has the type malformedReply. If it is unexpectedReply,
 	// the caller considers the HTTP status.
 	read(q query, reply []byte) (answer, error)
 }

@@ -62,7 +62,7 @@ type Spec struct {
 	Depth         int
 	Margin        time.Duration
 	Lifetime      time.Duration
-	Horizon       time.Duration // margin and lead time; see pool.Order
+	Horizon       time.Duration // the margin, and with refill: fixed the lead time; see pool.Order
 	Shortest      time.Duration // the shortest of the identity's last lead times; 0 = unknown
 	Usual         time.Duration // the median one
 	Budgets       []pool.Budget

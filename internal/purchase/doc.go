@@ -25,7 +25,7 @@
 //
 //	placed      pool.Place has stored the order, with its permit and its part of the budgets
 //	submitting  pool.Begin has returned: the submit may have been sent
-//	bought      the task is known: polls, or a callback, end the order
+//	bought      the task is known: a poll, a callback, the answer to the submit or the deadline ends the order
 //	unknown     the submit had no answer: the order counts as bought until its deadline, unless a
 //	            callback ends it before; the deadline is now a provider's timeout away (Order.Hold)
 //

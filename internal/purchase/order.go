@@ -91,7 +91,7 @@ type order struct {
 
 	stop      context.CancelFunc
 	owned     atomic.Bool // this replica owns the order in Redis
-	waits     atomic.Bool // for the task
+	waits     atomic.Bool // for the end of the task
 	elsewhere atomic.Bool // a callback or another replica has the order
 }
 
@@ -151,7 +151,6 @@ type ending struct {
 // a callback proves the purchase. A situation that is not in the table does not end the order. For instance, a bought
 // order stays in the journal when this replica stops, and an unknown order waits for its deadline.
 var ends = map[situation]ending{
-	{pool.Placed, stopped}:     {outcome: pool.Stopped},
 	{pool.Placed, adopted}:     {outcome: pool.Stopped},
 	{pool.Placed, late}:        {outcome: pool.Late, anyone: true},
 	{pool.Submitting, stopped}: {outcome: pool.Stopped}, // only the process that did not submit knows it

@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// fresh is how long the readers share a document, and the state of the providers.
-	fresh = time.Second
+	// sharedFor is how long requests get the same document, and the same state of the providers.
+	sharedFor = time.Second
 	// A document is used for restsFor times the time of its build, so that readers cost at most a fifth of a core. The
 	// limit is restsMost, because a build may have been slow only because Redis or this process hung.
 	restsFor, restsMost = 4, 5 * time.Second
@@ -158,7 +158,7 @@ func (c *Collector) Outage(ctx context.Context) (reason string, until time.Time,
 }
 
 func (c *Collector) providersNow(ctx context.Context, set *targets.Set) []purchase.ProviderStatus {
-	isFresh := func(p *providers) bool { return p != nil && p.set == set && time.Since(p.at) < fresh }
+	isFresh := func(p *providers) bool { return p != nil && p.set == set && time.Since(p.at) < sharedFor }
 	return c.providers.get(isFresh, func() *providers {
 		ctx, cancel := context.WithTimeout(ctx, providersLimit)
 		defer cancel()
@@ -252,7 +252,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 	}
 	d.announce(providers, health, c.gone.Load(), c.Webhook(), began)
 	d.encode = sync.OnceValue(d.toJSON)
-	d.until = time.Now().Add(min(max(fresh, restsFor*time.Since(began)), restsMost))
+	d.until = time.Now().Add(min(max(sharedFor, restsFor*time.Since(began)), restsMost))
 	return d
 }
 

@@ -131,7 +131,7 @@ type Provider struct {
 type Target struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
-	Identity string `json:"identity"` // hash of all fields that determine a solve; each identity has its own stock
+	Identity string `json:"identity"` // ID of the identity (captcha.ID); each identity has its own stock
 	Owner    string `json:"owner"`
 	// ok | idle (no requests, so no tokens wanted) | paused | starved | budget | refused
 	State  string `json:"state"`

@@ -353,7 +353,7 @@ func (at *place) duration(dst reflect.Value) {
 	}
 }
 
-// inRange adds the range of the key to a kind of value.
+// inRange returns the kind of a value with the range that the key allows, as in "a number from 1 to 10".
 func (at *place) inRange(kind string) string {
 	if limits := at.tag.Get("range"); limits != "" {
 		return kind + " from " + limits

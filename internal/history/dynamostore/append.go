@@ -69,8 +69,8 @@ func (s *Table) putNew(ctx context.Context, list []entry) error {
 	return nil
 }
 
-// transaction returns a transaction of the first n entries: as many as fit. The transaction puts their items, on
-// condition that they are new, and adds the entries to the figures.
+// transaction returns a transaction of the first n entries: as many as fit. It puts their items if they are new, and
+// adds the entries to the figures.
 func (s *Table) transaction(list []entry) (in *dynamodb.TransactWriteItemsInput, n int) {
 	in, totals := &dynamodb.TransactWriteItemsInput{}, map[key]*history.Sum{}
 	for ; n < len(list) && n+len(totals)+1+len(list[n].Sums) <= mostItems; n++ {

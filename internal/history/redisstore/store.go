@@ -17,7 +17,7 @@ import (
 	"poold/internal/redisdb"
 )
 
-// appendRows appends rows to lists, and adds their figures to days, unless a list contains one of its rows already.
+// appendRows appends rows to lists, and adds their figures to days, unless a list already contains one of the rows.
 // Without free memory, it fails before any change.
 //
 //	KEYS   lists and days

@@ -388,7 +388,7 @@ func TestOddClocksAndCounts(t *testing.T) {
 }
 
 // With a wanted hit rate, no more tokens are wanted than it needs, however cheap they are.
-func TestHitRateIsAStop(t *testing.T) {
+func TestNoMoreIsWantedThanTheHitRateNeeds(t *testing.T) {
 	wants := map[float64]int{}
 	for _, rate := range []float64{0.5, 0.9, 0.99} {
 		x := newTarget(func(p *Params) { p.MissCost, p.HitRate, p.Depth = 1000, rate, 500 }).hits(500, 1)

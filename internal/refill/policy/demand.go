@@ -34,8 +34,8 @@ var ErrDemand = errors.New("demand")
 // Demand draws arrival times from a demand model. The arrivals cover length seconds, and their
 // times are seconds from the start. A model is NAME:NUMBER, as in DemandHelp. The number is the
 // mean rate in requests per second while there is demand. For the models cron and timer, the number
-// is the period, in seconds or with a unit. For the model clusters, it is the number of
-// simultaneous requests. The same seed always gives the same arrivals.
+// is the period, in seconds or with a unit. For the model named clusters, it is the number
+// of simultaneous requests. The same seed always gives the same arrivals.
 func Demand(model string, length float64, seed uint64) ([]float64, error) {
 	name, text, _ := strings.Cut(model, ":")
 	draw := models[name]

@@ -15,7 +15,7 @@ type Solves struct {
 	Fail   float64
 }
 
-// DefaultSolves returns the provider of docs/refill.md: lead times from 6 to 120 s, and 7 % failing solves.
+// DefaultSolves returns the solves of the provider in docs/refill.md: lead times from 6 to 120 s, and 7 % that fail.
 func DefaultSolves() Solves { return Solves{Median: 18 * time.Second, Sigma: 0.45, Fail: 0.07} }
 
 // Simulation replays a demand with a policy in virtual time.

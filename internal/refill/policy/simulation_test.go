@@ -90,7 +90,7 @@ func TestWarmWindowsAtTheirTime(t *testing.T) {
 }
 
 // Lead times have the median, and a third to twenty thirds of it as limits; the share of failed solves is as set.
-func TestSolvesDrawn(t *testing.T) {
+func TestDrawnSolvesHaveTheSetFigures(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 0))
 	s, leads, failed := Solves{Median: 18 * time.Second, Sigma: 1.5, Fail: 0.3}, []float64(nil), 0
 	for range 10_000 {

@@ -26,73 +26,6 @@ import (
 
 type fault = provider.Error
 
-// A replica dies at each step of an order. Another one goes on within 10 s as the table of ends says, and
-// buys nothing again.
-func TestADeadReplicasOrders(t *testing.T) {
-	for _, c := range []struct {
-		at                        string
-		kinds                     string // after 10 s
-		later                     string // at the end
-		submits, inFlight, solves int64  // after 10 s
-		token                     string
-	}{
-		{at: "placed", submits: 0},
-		{at: "begun", kinds: "active", later: "active lost", submits: 1, inFlight: 1, solves: 1},
-		{at: "submitted", kinds: "active", later: "active lost", submits: 1, inFlight: 1, solves: 1},
-		{at: "bought", kinds: "active", later: "active solved", submits: 1, inFlight: 1, solves: 1, token: "token-of-main1"},
-		{at: "polled", kinds: "active solved", later: "active solved", submits: 1, solves: 1, token: "token-of-main1"},
-	} {
-		bubble(t, c.at, func(t *testing.T, w *world) {
-			f := newFake("main")
-			var one *replica
-			die := func(at string) {
-				if at == c.at {
-					one.kill()
-				}
-			}
-			hold := make(chan struct{})
-			f.submit = func(n int, _ provider.Submission) (string, error) {
-				die("submitted")
-				if c.at == "begun" {
-					die("begun")
-					<-hold
-				}
-				return "main1", nil
-			}
-			f.poll = func(n int, task string) (provider.Solution, error) {
-				if n == 1 && c.at == "polled" {
-					die("polled")
-				}
-				return provider.Solution{Token: "token-of-" + task}, nil
-			}
-			one = w.replica("r1", f.listing())
-			time.Sleep(2 * second)
-			two := w.replica("r2", f.listing())
-			one.buys.Go(func() {
-				one.Buy(context.Background(), spec(), func(captcha.ID, error) { die("placed") })
-			})
-			synctest.Wait()
-			die("bought")
-			if c.at == "polled" {
-				time.Sleep(10 * second) // until the first poll
-			}
-			time.Sleep(9900 * time.Millisecond)
-			testkit.Equal(t, "submits", int64(f.submitted()), c.submits)
-			testkit.Equal(t, "rows in the outbox", w.kinds(), c.kinds)
-			testkit.Equal(t, "in flight", w.inFlight("main"), c.inFlight)
-			testkit.Equal(t, "solves in the budget", w.solves(), c.solves)
-			time.Sleep(160 * second)
-			close(hold)
-			testkit.Equal(t, "rows in the outbox at the end", w.kinds(), c.later)
-			testkit.Equal(t, "submits at the end", int64(f.submitted()), c.submits)
-			if value, born := w.take(two); c.token != "" && (value != c.token || time.Since(born) > 200*second) {
-				t.Errorf("token %q, born %v", value, born)
-			}
-			testkit.Equal(t, "orders that the other replica owns", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
-		})
-	}
-}
-
 // TestEnds plays every way in which an order of a guest, for which a caller waits, can end, and compares what
 // the end leaves with its part of testdata/ends.txt: the rows, the counters, the brakes, the budget, and what the
 // caller learns.
@@ -194,6 +127,73 @@ func TestEnds(t *testing.T) {
 		return
 	}
 	testkit.Equal(t, "cases in the file", len(want), len(cases))
+}
+
+// A replica dies at each step of an order. Another one goes on within 10 s as the table of ends says, and
+// buys nothing again.
+func TestADeadReplicasOrders(t *testing.T) {
+	for _, c := range []struct {
+		at                        string
+		kinds                     string // after 10 s
+		later                     string // at the end
+		submits, inFlight, solves int64  // after 10 s
+		token                     string
+	}{
+		{at: "placed", submits: 0},
+		{at: "begun", kinds: "active", later: "active lost", submits: 1, inFlight: 1, solves: 1},
+		{at: "submitted", kinds: "active", later: "active lost", submits: 1, inFlight: 1, solves: 1},
+		{at: "bought", kinds: "active", later: "active solved", submits: 1, inFlight: 1, solves: 1, token: "token-of-main1"},
+		{at: "polled", kinds: "active solved", later: "active solved", submits: 1, solves: 1, token: "token-of-main1"},
+	} {
+		bubble(t, c.at, func(t *testing.T, w *world) {
+			f := newFake("main")
+			var one *replica
+			die := func(at string) {
+				if at == c.at {
+					one.kill()
+				}
+			}
+			hold := make(chan struct{})
+			f.submit = func(n int, _ provider.Submission) (string, error) {
+				die("submitted")
+				if c.at == "begun" {
+					die("begun")
+					<-hold
+				}
+				return "main1", nil
+			}
+			f.poll = func(n int, task string) (provider.Solution, error) {
+				if n == 1 && c.at == "polled" {
+					die("polled")
+				}
+				return provider.Solution{Token: "token-of-" + task}, nil
+			}
+			one = w.replica("r1", f.listing())
+			time.Sleep(2 * second)
+			two := w.replica("r2", f.listing())
+			one.buys.Go(func() {
+				one.Buy(context.Background(), spec(), func(captcha.ID, error) { die("placed") })
+			})
+			synctest.Wait()
+			die("bought")
+			if c.at == "polled" {
+				time.Sleep(10 * second) // until the first poll
+			}
+			time.Sleep(9900 * time.Millisecond)
+			testkit.Equal(t, "submits", int64(f.submitted()), c.submits)
+			testkit.Equal(t, "rows in the outbox", w.kinds(), c.kinds)
+			testkit.Equal(t, "in flight", w.inFlight("main"), c.inFlight)
+			testkit.Equal(t, "solves in the budget", w.solves(), c.solves)
+			time.Sleep(160 * second)
+			close(hold)
+			testkit.Equal(t, "rows in the outbox at the end", w.kinds(), c.later)
+			testkit.Equal(t, "submits at the end", int64(f.submitted()), c.submits)
+			if value, born := w.take(two); c.token != "" && (value != c.token || time.Since(born) > 200*second) {
+				t.Errorf("token %q, born %v", value, born)
+			}
+			testkit.Equal(t, "orders that the other replica owns", w.db.SCard(t.Context(), "{p}:owned:r2").Val(), 0)
+		})
+	}
 }
 
 // A solution in the answer to the submit ends the order at once, and the expiry that a service states shortens the life

@@ -10,25 +10,40 @@ import (
 )
 
 // Equal reports a failure unless two values are equal. The argument `what` names the value in the failure message.
-// Texts of several lines are printed one below the other.
+// Of texts with several lines, the different lines are printed.
 func Equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got == want {
 		return
 	}
-	form := "%s: %v, want %v"
-	if strings.Contains(fmt.Sprint(got, want), "\n") {
-		form = "%s\ngot:\n%v\nwant:\n%v"
+	if a, b := fmt.Sprint(got), fmt.Sprint(want); strings.Contains(a+b, "\n") {
+		_, a, b = differing(a, b)
+		t.Errorf("%s\ngot:\n%s\nwant:\n%s", what, a, b)
+		return
 	}
-	t.Errorf(form, what, got, want)
+	t.Errorf("%s: %v, want %v", what, got, want)
 }
 
-// DeepEqual does the same as Equal, but compares what slices, maps and pointers refer to.
+// DeepEqual does the same as Equal, but compares what slices, maps and pointers refer to. Of structs, the different
+// fields are printed.
 func DeepEqual[T any](t testing.TB, what string, got, want T) {
 	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: %#v, want %#v", what, got, want)
+	if reflect.DeepEqual(got, want) {
+		return
 	}
+	fields := ""
+	if reflect.TypeFor[T]().Kind() == reflect.Struct {
+		for field, b := range reflect.ValueOf(want).Fields() {
+			a := reflect.ValueOf(got).FieldByIndex(field.Index)
+			if field.IsExported() && !reflect.DeepEqual(a.Interface(), b.Interface()) {
+				fields += fmt.Sprintf("\n%s: %v, want %v", field.Name, a, b)
+			}
+		}
+	}
+	if fields == "" {
+		fields = fmt.Sprintf(": %#v, want %#v", got, want)
+	}
+	t.Error(what + fields)
 }
 
 // AtLeast reports a failure if a value is less than `least`.

@@ -21,15 +21,21 @@ func Published(t testing.TB, path, text string) {
 	}
 	got, err := os.ReadFile(path)
 	NoError(t, err)
-	want, have, line := strings.SplitAfter(text, "\n"), strings.SplitAfter(string(got), "\n"), 1
-	for ; len(want) > 0 && len(have) > 0 && want[0] == have[0]; line++ {
-		want, have = want[1:], have[1:]
+	line, want, have := differing(text, string(got))
+	Equal(t, fmt.Sprintf("%s:%d (-update writes it)", path, line), want, have)
+}
+
+// differing returns the lines of two texts from the first to the last different one, at most 20 of each, and the number
+// of the first one.
+func differing(a, b string) (line int, _, _ string) {
+	one, two, line := strings.SplitAfter(a, "\n"), strings.SplitAfter(b, "\n"), 1
+	for ; len(one) > 0 && len(two) > 0 && one[0] == two[0]; line++ {
+		one, two = one[1:], two[1:]
 	}
-	for len(want) > 0 && len(have) > 0 && want[len(want)-1] == have[len(have)-1] {
-		want, have = want[:len(want)-1], have[:len(have)-1]
+	for len(one) > 0 && len(two) > 0 && one[len(one)-1] == two[len(two)-1] {
+		one, two = one[:len(one)-1], two[:len(two)-1]
 	}
-	first := func(lines []string) string { return strings.Join(lines[:min(20, len(lines))], "") }
-	Equal(t, fmt.Sprintf("%s:%d (-update writes it)", path, line), first(want), first(have))
+	return line, strings.Join(one[:min(20, len(one))], ""), strings.Join(two[:min(20, len(two))], "")
 }
 
 // Wrapped breaks a text into lines of at most 120 columns. All but the first begin with indent.

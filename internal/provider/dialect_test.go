@@ -122,10 +122,11 @@ const (
 )
 
 // Each protocol reads the answers of testdata/PROTOCOL.txt. Their headings are `submit`, `poll SERVICE TYPE`, perhaps
-// with the word enterprise, `report STATUS`, and `hostile`, which is of another test. Solutions of each type are read
-// in every known form; incomplete ones are rejected.
+// with the word enterprise, `balance`, `report STATUS`, and `hostile`, which is of another test. Solutions of each type
+// are read in every known form; incomplete ones are rejected.
 func TestReplies(t *testing.T) {
 	for _, d := range dialects() {
+		tested := map[string]bool{}
 		for _, r := range repliesOf(t, string(d.api)+".txt") {
 			var got string
 			provider := targets.Provider{Protocol: d.api, Service: twoCaptcha}
@@ -139,6 +140,13 @@ func TestReplies(t *testing.T) {
 				provider.Service = r.heading[1]
 				id := captcha.Identity{Type: captcha.Type(r.heading[2]), Enterprise: len(r.heading) == 4}
 				got = pollReply(t, provider, id, r.reply)
+			case balance:
+				c, _, _, says := newScriptedClient(t, targets.Provider{Protocol: d.api, Balance: true})
+				says(http.StatusOK, r.reply)
+				err := c.ReadBalance(t.Context())
+				if got = resultWord("", err); err == nil {
+					got = fmt.Sprint(*c.Balance())
+				}
 			case report:
 				status, err := strconv.Atoi(r.heading[1])
 				testkit.NoError(t, err)
@@ -147,7 +155,11 @@ func TestReplies(t *testing.T) {
 				testkit.Equal(t, "heading", r.heading[0], "hostile")
 				continue
 			}
+			tested[r.heading[0]] = true
 			testkit.Equal(t, fmt.Sprint(d.api, " ", r.heading, " ", r.reply), got, r.want)
+		}
+		for _, action := range []string{submit, poll, balance} {
+			testkit.Equal(t, string(d.api)+" has answers to a "+action, tested[action], true)
 		}
 	}
 }

@@ -17,7 +17,8 @@
 //   - its name and its addresses in targets/providers.go: a constant, a word of Provider.Protocol with its comment, and
 //     its paths in method; in Provider.validate the keys that it lacks, such as callback_url
 //   - a type with the interface protocol in a file of its own, with its names of types and fields, and a row in
-//     protocolOf (client.go)
+//     protocolOf (client.go). It refuses a type or a field that it cannot send: a token without this field would be
+//     sold as one with it
 //   - a dialect in a test file of its own (see inphp_test.go), and answers in testdata/PROTOCOL.txt: under hostile the
 //     answers that look like one of the protocol; testdata/hostile.txt has those of all protocols. Then all tests of
 //     replies, secrets and limits try it, and TestRequests with -update records its calls

@@ -45,6 +45,34 @@ func identities(kind captcha.Kind) []captcha.Identity {
 	return slices.Compact([]captcha.Identity{full, plain, direct, least})
 }
 
+// A token without a field that its identity has would be sold as one with it. So each protocol sends each field of a
+// type, or refuses the identity.
+func TestCompleteFields(t *testing.T) {
+	for _, kind := range captcha.Kinds {
+		list := identities(kind)
+		full, least := list[0], list[len(list)-1]
+		for _, field := range targets.RequestFields() {
+			if !kind.Has(field.Key) {
+				continue
+			}
+			with, without := least, least
+			if field.Key == "proxy" || field.Key == "proxy_type" { // neither without the other
+				with.Proxy, with.ProxyType = full.Proxy, full.ProxyType
+			}
+			value := func(id *captcha.Identity) reflect.Value { return reflect.ValueOf(id.Ptr(field.Key)).Elem() }
+			value(&with).Set(value(&full))
+			value(&without).SetZero()
+			for _, d := range dialects() {
+				protocol := protocolOf(targets.Provider{Protocol: d.api, Service: d.profile})
+				sent, err := protocol.submit(request(with))
+				if rest, _ := protocol.submit(request(without)); err == nil && sent.body == rest.body {
+					t.Errorf("%s drops %s of %s: send it, or return an error", d.api, field.Key, kind.Type)
+				}
+			}
+		}
+	}
+}
+
 // The calls of each protocol are those of testdata/requests.txt: submits of each type, with the differences between
 // services, then the other calls (threads and balance if the service has them, a poll, reports) and the pace of polls.
 // A new type or field needs no line here.

@@ -32,7 +32,9 @@ type fault = provider.Error
 func TestEnds(t *testing.T) {
 	file, err := os.ReadFile("testdata/ends.txt")
 	testkit.NoError(t, err)
-	want, played := map[string]string{}, ""
+	const legend = "# row is a row of the history: KIND: OUTCOME TARGET by ENDED_BY at PROVIDER, and so on. Times\n" +
+		"# count from the placing, prices are in billionths, - is empty, and caller is what the waiting request gets\n\n"
+	want, played := map[string]string{}, legend
 	for part := range strings.SplitSeq(strings.TrimSpace(string(file)), "\n\n") {
 		name, rest, _ := strings.Cut(part, "\n")
 		want[name] = rest
@@ -126,7 +128,7 @@ func TestEnds(t *testing.T) {
 		testkit.NoError(t, os.WriteFile("testdata/ends.txt", []byte(played), 0o600))
 		return
 	}
-	testkit.Equal(t, "cases in the file", len(want), len(cases))
+	testkit.Equal(t, "cases in the file, with its legend", len(want), len(cases)+1)
 }
 
 // A replica dies at each step of an order. Another one goes on within 10 s as the table of ends says, and

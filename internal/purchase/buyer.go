@@ -185,14 +185,13 @@ func (b *Buyer) own(name string) *order {
 // bought order stays in the journal.
 func (b *Buyer) Buy(ctx context.Context, s Spec, tried func(next captcha.ID, err error)) {
 	var once sync.Once
-	outer := ctx
 	tell := func(next captcha.ID, err error) {
 		once.Do(func() {
-			b.refusals.Tell(outer, &s, err)
+			b.refusals.Tell(ctx, &s, err)
 			tried(next, err)
 		})
 	}
-	ctx, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
 	defer stop()
 	o := &order{journal: pool.Order{Name: rand.Text()}, stop: stop}
 	if ctx.Err() != nil || !b.add(o) {
@@ -201,10 +200,10 @@ func (b *Buyer) Buy(ctx context.Context, s Spec, tried func(next captcha.ID, err
 	}
 	defer b.remove(o)
 	panicked := panics.Contain(b.c.Log, "panic while buying", func() {
-		next, err := b.place(ctx, o, &s)
+		next, err := b.place(running, o, &s)
 		if tell(next, err); err == nil {
 			crash.At("placed")
-			b.run(ctx, o, pool.Placed)
+			b.run(running, o, pool.Placed)
 		}
 	})
 	tell("", panicked) // a stored order is resumed like an order of a dead replica

@@ -13,10 +13,11 @@ import (
 
 func init() {
 	spoken[targets.ProtocolCreateTask] = dialect{
-		targets.ProtocolCreateTask, other,
-		`{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
-		`"errorId":0,"status":"ready"`,
-		[]string{`{"errorId":1,"errorCode":"CODE"}`, `{"errorId":1,"errorCode":"CODE","errorDescription":"a sentence"}`},
+		profile: other,
+		sold:    `{"errorId":0,"taskId":"5","status":"ready","solution":{"token":"5","gRecaptchaResponse":"5"}}`,
+		granted: `"errorId":0,"status":"ready"`,
+		refusals: []string{`{"errorId":1,"errorCode":"CODE"}`,
+			`{"errorId":1,"errorCode":"CODE","errorDescription":"a sentence"}`},
 	}
 }
 

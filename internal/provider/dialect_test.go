@@ -18,7 +18,7 @@ import (
 // dialect is the form in which a protocol writes answers. Each protocol has one, in its own test file, and answers with
 // their meaning in testdata/PROTOCOL.txt.
 type dialect struct {
-	api      targets.Protocol
+	api      targets.Protocol // set by dialects
 	profile  string
 	sold     string   // the answer to a submit or a poll
 	granted  string   // the content of an answer to a successful call
@@ -46,6 +46,7 @@ func protocols() (all []targets.Protocol) {
 func dialects() (all []dialect) {
 	for _, name := range protocols() {
 		if d, is := spoken[name]; is {
+			d.api = name
 			all = append(all, d)
 		}
 	}
@@ -56,7 +57,7 @@ func dialects() (all []dialect) {
 // If its submits have no pingback, the file cannot have a callback_url.
 func TestCompleteProtocols(t *testing.T) {
 	for _, name := range protocols() {
-		if spoken[name].api != name {
+		if _, is := spoken[name]; !is {
 			t.Errorf("no test file has a dialect of %s: see inphp_test.go", name)
 		}
 		p := protocolOf(targets.Provider{Protocol: name})

@@ -81,11 +81,12 @@ func TestRequests(t *testing.T) {
 	short := strings.NewReplacer(url.QueryEscape(image), "PICTURE", image, "PICTURE", url.QueryEscape(pingback),
 		"PINGBACK", pingback, "PINGBACK", url.QueryEscape(canary), "KEY", strings.ReplaceAll(jsonKey, "&", `\u0026`), "KEY")
 	var text strings.Builder
+	services := append([]string{other}, targets.Services()...)
 	for _, kind := range captcha.Kinds {
 		for _, id := range identities(kind) {
 			for _, d := range dialects() {
-				services := map[string][]string{} // by what they are sent
-				for _, service := range append([]string{other}, targets.Services()...) {
+				sentTo := map[string][]string{} // services, by what they are sent
+				for _, service := range services {
 					var got []received
 					c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: service}, recorder(t, &got, d.sold))
 					r := request(id)
@@ -98,16 +99,16 @@ func TestRequests(t *testing.T) {
 						}
 						sent = fmt.Sprintf("%s %s, %s\n\t%s\n", got[0].method, got[0].uri, got[0].kind, short.Replace(got[0].body))
 					}
-					services[sent] = append(services[sent], service)
+					sentTo[sent] = append(sentTo[sent], service)
 				}
-				for _, sent := range slices.Sorted(maps.Keys(services)) {
-					fmt.Fprintf(&text, "# %s to %s\n%s", kind.Type, strings.Join(services[sent], ", "), sent)
+				for _, sent := range slices.Sorted(maps.Keys(sentTo)) {
+					fmt.Fprintf(&text, "# %s to %s\n%s", kind.Type, strings.Join(sentTo[sent], ", "), sent)
 				}
 			}
 		}
 	}
 	for _, d := range dialects() {
-		for _, service := range []string{captchaAI, twoCaptcha, capMonster, capSolver, other} {
+		for _, service := range services {
 			fmt.Fprintf(&text, "# %s, %s: other calls, and the reports of a good and a bad token\n", service, d.api)
 			var got []received
 			c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: service, Balance: true},

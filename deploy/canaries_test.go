@@ -137,7 +137,7 @@ var givesTokens = regexp.MustCompile(`^/(pool/[^/]+/token|solve|res\.php|getTask
 // ask sends a request and shows the response. The argument how says in failures what kind of request
 // it is. A key is sent in each way in which poold reads keys.
 func (c *canaries) ask(how, method, path, body, key string) (status int, text string) {
-	ctx, cancel := context.WithTimeout(c.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.Context(), time.Minute) // some requests wait 20 s for a token
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
 	if err != nil {

@@ -41,8 +41,8 @@ type Task struct {
 type Terms struct {
 	// Request describes the take and the purchase. Tasks sets the name and the wait of its Call, and shares nothing.
 	solve.Request
-	// Hold reserves the memory of a large picture until release is called; nil = there is none.
-	Hold func() (release func(), err error)
+	// Reserve reserves the memory of a large picture until release is called; nil = there is none.
+	Reserve func() (release func(), err error)
 }
 
 // Tasks manages the tasks. It is safe for concurrent use.
@@ -149,8 +149,8 @@ func (t *Tasks) begin(ctx context.Context, call *pool.Call, terms *Terms) error 
 	}
 	if terms.Guest.Image != nil {
 		release := func() {}
-		if terms.Hold != nil {
-			if release, err = terms.Hold(); err != nil {
+		if terms.Reserve != nil {
+			if release, err = terms.Reserve(); err != nil {
 				return NoSlot
 			}
 		}

@@ -256,7 +256,7 @@ var stories = []struct {
 		}},
 	{"a picture is bought by the replica of its submit", pictureTerms, func(w *solvetest.World, a, b *side) {
 		var held atomic.Int32
-		a.terms.Hold = func() (func(), error) { held.Add(1); return func() { held.Add(-1) }, nil }
+		a.terms.Reserve = func() (func(), error) { held.Add(1); return func() { held.Add(-1) }, nil }
 		w.Set(func(w *solvetest.World) { w.Concurrency = 0 })
 		number := a.submit()
 		b.poll(number)

@@ -113,7 +113,7 @@ func browserRenewal(t *testing.T, visit visitFunc) {
 	v.waitFor("the same after a renewal", `marker !== document.querySelector('#asof') &&
 		document.activeElement.id === 'search' && document.querySelectorAll('.target').length === 1 &&
 		location.search.includes('signup')`)
-	v.follow("#hold")
+	v.follow("#refresh")
 	v.waitFor("the pause", `document.querySelector('#asof').textContent.includes('Paused') && `+
 		`!document.querySelector('#top').hasAttribute('hx-trigger')`)
 	v.waitFor("the search of the paused page", `document.querySelectorAll('.target').length === 1`)

@@ -136,7 +136,7 @@ func (s *Server) submit(c *Context, o wire.Submission) (number string, err error
 		return "", err
 	}
 	if len(o.Image) > MaxBody*3/4 {
-		terms.Hold = func() (func(), error) { return hold(c, s.pictures) }
+		terms.Reserve = func() (func(), error) { return reserve(c, s.pictures) }
 	}
 	return s.Tasks.Submit(c.Ctx(), c.Caller.StableName, o.Identity.Type, terms)
 }
@@ -244,7 +244,7 @@ func (s *Server) submitTerms(c *Context, o wire.Submission) (compat.Terms, error
 	}
 	// A new task does not wait if an operator must act first.
 	terms := s.targetTerms(c, t)
-	terms.Out = func(ctx context.Context) bool { return s.IsHeld(ctx, t) || s.IsOut(ctx, t, true) }
+	terms.Out = func(ctx context.Context) bool { return s.NeedsOperator(ctx, t) || s.IsOut(ctx, t, true) }
 	return terms, nil
 }
 

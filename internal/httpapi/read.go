@@ -181,8 +181,8 @@ func (c *Context) decode(body []byte, want string, into any) error {
 	return nil
 }
 
-// hold takes one of the places for bodies larger than MaxBody, which contain pictures, until release is called.
-func hold(c *Context, places *solve.Places) (release func(), err error) {
+// reserve takes one of the places for bodies larger than MaxBody, which contain pictures, until release is called.
+func reserve(c *Context, places *solve.Places) (release func(), err error) {
 	release, ok := places.Take(c.placesOf())
 	if !ok {
 		err = NewProblem(CodeOverloaded, "too many requests with pictures are in flight")
@@ -199,7 +199,7 @@ func readPicture(c *Context, places *solve.Places, most int64) (body []byte, rel
 	large := r.ContentLength < 0 || r.ContentLength > MaxBody
 	if large { // it takes longer than other bodies; before a right key, package listener allows 10 s
 		_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(pictureLimit))
-		if release, err = hold(c, places); err != nil {
+		if release, err = reserve(c, places); err != nil {
 			_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.Response().Writer, r.Body, most))
 			return nil, release, err
 		}

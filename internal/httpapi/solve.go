@@ -85,7 +85,7 @@ func (s *Server) solveRequest(c *Context, asked targets.SolveRequest) (request s
 	if t := c.Target; t != nil {
 		request = s.ofTarget(c, t, ImageOf(&asked), true)
 		request.Call.MostTickets, request.Call.Wait = max(request.Call.MostTickets, solve.MostWaiting), asked.Timeout
-		if s.IsHeld(c.Ctx(), t) {
+		if s.NeedsOperator(c.Ctx(), t) {
 			request.Call.Wait = 0
 		}
 	} else {

@@ -16,8 +16,8 @@ func (s *Server) Look(ctx context.Context, t *targets.Target) (pool.Counts, erro
 	return counts.(pool.Counts), err
 }
 
-// IsHeld reports whether an operator must act before another order is placed for a target.
-func (s *Server) IsHeld(ctx context.Context, t *targets.Target) bool {
+// NeedsOperator reports whether an operator must act before another order is placed for a target.
+func (s *Server) NeedsOperator(ctx context.Context, t *targets.Target) bool {
 	c, err := s.Look(ctx, t)
 	return err == nil && isHeld(refill.StatusOf(t, &c))
 }

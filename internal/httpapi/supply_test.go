@@ -51,9 +51,9 @@ func TestARequestDoesNotWaitInVain(t *testing.T) {
 		now := time.Now()
 		refused := pool.Brake{Kind: string(pool.BadParameters), Since: now, Every: time.Minute, Next: now.Add(time.Minute)}
 		for name, c := range map[string]struct {
-			target    targets.Target
-			market    market
-			out, held bool
+			target        targets.Target
+			market        market
+			out, operator bool
 		}{
 			"tokens can be bought":       {},
 			"a used up budget":           {market: market{counts: pool.Counts{Status: used(time.Hour)}}, out: true},
@@ -64,16 +64,16 @@ func TestARequestDoesNotWaitInVain(t *testing.T) {
 			"an outage, an order":        {market: market{down: true, counts: pool.Counts{Orders: 1}}},
 			"a starved target":           {market: market{counts: pool.Counts{Status: `{"state":"starved"}`}}},
 			"a paused target": {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}}}, out: true,
-				held: true},
+				operator: true},
 			"a paused target, an order": {market: market{counts: pool.Counts{Brake: pool.Brake{Paused: "by ops"}, Orders: 1}},
-				held: true},
-			"a target paused in the file": {target: targets.Target{Paused: true}, out: true, held: true},
-			"refused parameters":          {market: market{counts: pool.Counts{Brake: refused}}, out: true, held: true},
+				operator: true},
+			"a target paused in the file": {target: targets.Target{Paused: true}, out: true, operator: true},
+			"refused parameters":          {market: market{counts: pool.Counts{Brake: refused}}, out: true, operator: true},
 			"no answer of the pool":       {market: market{err: errors.New("away"), down: true}},
 			"a paused target, no answer":  {target: targets.Target{Paused: true}, market: market{err: errors.New("away")}},
 		} {
 			target, supply := &c.target, c.market.server()
-			testkit.Equal(t, name+", held", supply.IsHeld(t.Context(), target), c.held)
+			testkit.Equal(t, name+", needs an operator", supply.NeedsOperator(t.Context(), target), c.operator)
 			testkit.Equal(t, name+", out", supply.IsOut(t.Context(), target, true), c.out)
 			testkit.Equal(t, name+", out apart from outages", supply.IsOut(t.Context(), target, false), c.out && !c.market.down)
 		}

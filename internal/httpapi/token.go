@@ -34,7 +34,7 @@ func (s *Server) take(c *Context) error {
 	if err != nil {
 		return err
 	}
-	if buys && s.IsHeld(c.Ctx(), c.Target) {
+	if buys && s.NeedsOperator(c.Ctx(), c.Target) {
 		call.Wait = 0
 	}
 	take := s.Solver.Await

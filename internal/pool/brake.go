@@ -91,8 +91,8 @@ type Brake struct {
 	Avoid []string
 }
 
-// Holds reports whether a brake other than a pause keeps orders back.
-func (b Brake) Holds() bool { return !b.Since.IsZero() }
+// On reports whether a brake other than a pause keeps orders back.
+func (b Brake) On() bool { return !b.Since.IsZero() }
 
 // IsPaused reports whether the operator paused buying.
 func (b Brake) IsPaused() bool { return b.Paused != "" }

@@ -135,9 +135,9 @@ return {1}
 var bought = newScript("bought", `
 -- KEYS 1 order:ORDER 2 task:ACCOUNT:TASK 3 stats:ID 4 outbox:ends 5 brake:KEY 6 deadlines 7 permits:ACCOUNT
 --      8 inflight:ID
--- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 hold_ms (how long an unknown order counts)
+-- ARGV 1 order 2 id 3 replica 4 task 5 task_ms 6 row ('' = no sink) 7 unknown_life_ms
 -- Reply {ok}, {gone}, or {repeated_task}: it belongs to another order
-local order, id, replica, task, task_life, row, hold = unpack(ARGV)
+local order, id, replica, task, task_life, row, unknown_life = unpack(ARGV)
 local owner, state, account, submitted = unpack(redis.call('HMGET', KEYS[1], 'owner', 'state', 'account', 'submitted'))
 if not owner or state == 'ended' or task == '' and (owner ~= replica or state == 'bought') then return {'gone'} end
 if task ~= '' then
@@ -152,7 +152,7 @@ redis.call('HSET', KEYS[1], 'state', task == '' and 'unknown' or 'bought', 'task
 if owner ~= replica then redis.call('SREM', '@owned:' .. owner, order) end -- it was taken over meanwhile
 if task == '' then
   redis.call('SREM', '@owned:' .. replica, order)
-  for i = 6, 8 do redis.call('ZADD', KEYS[i], 'XX', 'LT', now + hold, order) end
+  for i = 6, 8 do redis.call('ZADD', KEYS[i], 'XX', 'LT', now + unknown_life, order) end
 elseif owner ~= replica or state == 'unknown' then
   redis.call('SADD', '@owned:' .. replica, order)
   redis.call('ZADD', '@replicas', 'NX', now, replica) -- as in place
@@ -315,7 +315,7 @@ type Order struct {
 	Account     string        // whose permits it needs
 	Key         string        // of the account's brake: another key of the same account has another brake
 	Life        time.Duration // until the deadline
-	Hold        time.Duration // until the deadline of an order whose submit got no answer; 0 = Life
+	UnknownLife time.Duration // until the deadline of an order whose submit got no answer; 0 = Life
 	Concurrency int           // of the account
 	Depth       int           // the order is not placed if so many tokens and orders are there already, beside the tickets
 	Horizon     time.Duration // tokens that die sooner do not count; see purchase.Spec
@@ -390,7 +390,7 @@ func (p *Pool) Begin(ctx context.Context, order, nonce string) (bool, error) {
 const taskLife = 24 * time.Hour
 
 // Unanswered notes that the submit of an order got no clear answer. The order stays in the state Unknown for the time
-// o.Hold. The result is Stored or Gone.
+// o.UnknownLife. The result is Stored or Gone.
 func (p *Pool) Unanswered(ctx context.Context, o *Order, row string) (Outcome, error) {
 	return p.Bought(ctx, o, "", row)
 }
@@ -400,7 +400,7 @@ func (p *Pool) Bought(ctx context.Context, o *Order, task, row string) (Outcome,
 	v, err := p.runScript(ctx, bought,
 		[]string{p.key("order", o.Name), p.key("task", o.Account, task), p.stats(o.ID), p.key("outbox", "ends"),
 			p.key("brake", o.Key), p.key("deadlines"), p.key("permits", o.Account), p.key("inflight", o.ID)},
-		o.Name, string(o.ID), p.Replica, task, taskLife.Milliseconds(), row, cmp.Or(o.Hold, o.Life).Milliseconds())
+		o.Name, string(o.ID), p.Replica, task, taskLife.Milliseconds(), row, cmp.Or(o.UnknownLife, o.Life).Milliseconds())
 	if err != nil {
 		return "", err
 	}

@@ -50,7 +50,7 @@ var usual = map[string]string{
 	"decide":   "id=A margin_ms=1000 lead_ms=20000 recheck_ms=30000",
 	"place": "order=o id=A account=main replica=r1 life_ms=60000 concurrency=3 depth=2 horizon_ms=21000 facts={} " +
 		"price=5",
-	"bought": "order=o id=A replica=r1 task_ms=86400000 row={} hold_ms=60000",
+	"bought": "order=o id=A replica=r1 task_ms=86400000 row={} unknown_life_ms=60000",
 	"end":    "order=o replica=r1 row={} reason=a_reason,_with_a_comma",
 	"report": "nonce=n hash_of_the_identity=A order=o row={} hash_of_the_caller=" + digest("qa"),
 }

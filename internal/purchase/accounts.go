@@ -216,7 +216,7 @@ func (b *Buyer) choose(s *Spec, candidates []*account) (index int, how string) {
 	as.mu.Lock()
 	for i, a := range candidates {
 		switch {
-		case !a.brake.Holds():
+		case !a.brake.On():
 			up = append(up, i)
 		case probe < 0 && (a.tried.IsZero() || now.Sub(a.tried) >= a.brake.Every && (!ordered || len(up) == 0)):
 			probe = i

@@ -124,7 +124,7 @@ func (b *Buyer) Providers(ctx context.Context) []ProviderStatus {
 // stateOf returns the state of a provider, given the brake of its key.
 func stateOf(p Seller, brake pool.Brake) provider.Condition {
 	s := provider.Condition{Kind: provider.StateOK, Balance: p.Balance()}
-	if !brake.Holds() {
+	if !brake.On() {
 		return s
 	}
 	s.Kind, s.Reason, s.Since, s.Until = provider.StateDown, brake.Reason, brake.Since, brake.Next
@@ -322,21 +322,21 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 	}
 	var stuck []string
 	all := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !isDown(other) })
-	none := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !other.Holds() })
+	none := !slices.ContainsFunc(brakes, func(other pool.Brake) bool { return !other.On() })
 	for i, a := range listed {
 		as.mu.Lock()
 		before, now := a.brake, brakes[i]
-		if a.inherited = a.inherited && !now.Holds(); a.inherited {
+		if a.inherited = a.inherited && !now.On(); a.inherited {
 			now = before
 		} else if isDown(before) && isDown(now) && before.Since.Before(now.Since) {
 			now.Since = before.Since // the new key is wrong, too
 		}
-		if a.brake = now; !before.Holds() && now.Holds() {
+		if a.brake = now; !before.On() && now.On() {
 			a.tried = time.Now()
-		} else if now.Holds() && !now.Next.Equal(before.Next) && time.Until(now.Next) < now.Every/2 { // Buyer.Probe
+		} else if now.On() && !now.Next.Equal(before.Next) && time.Until(now.Next) < now.Every/2 { // Buyer.Probe
 			a.tried = time.Time{} // the next order goes there, also if another provider is up
 		}
-		if before.Holds() && !now.Holds() {
+		if before.On() && !now.On() {
 			a.slowPolls, a.solved = false, time.Now()
 		}
 		if isDown(before) != isDown(now) {
@@ -361,7 +361,7 @@ func (b *Buyer) readBrakes(ctx context.Context) {
 
 // isDown reports whether a brake means that the provider is down, and not only busy.
 func isDown(brake pool.Brake) bool {
-	return brake.Holds() && brake.Kind != string(pool.Busy) && brake.Kind != string(pool.Refused)
+	return brake.On() && brake.Kind != string(pool.Busy) && brake.Kind != string(pool.Refused)
 }
 
 // isEmpty reports whether the fault of an account is its empty balance.
@@ -370,7 +370,7 @@ func isEmpty(brake pool.Brake) bool { return strings.Contains(brake.Reason, "BAL
 // isStuck reports whether orders in flight bring no tokens, because the service solves nothing or refuses polls. With
 // an empty balance, orders in flight still bring tokens.
 func isStuck(brake pool.Brake) bool {
-	return brake.Holds() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeHangs ||
+	return brake.On() && (brake.Kind == pool.BrakePolls || brake.Kind == pool.BrakeHangs ||
 		brake.Kind == pool.BrakeAccount && !isEmpty(brake))
 }
 

@@ -27,7 +27,7 @@
 //	submitting  pool.Begin has returned: the submit may have been sent
 //	bought      the task is known: a poll, a callback, the answer to the submit or the deadline ends the order
 //	unknown     the submit had no answer: the order counts as bought until its deadline, unless a
-//	            callback ends it before; the deadline is now a provider's timeout away (Order.Hold)
+//	            callback ends it before; the deadline is now a provider's timeout away (pool.Order.UnknownLife)
 //
 //	placed ── Begin ──▶ submitting ── Bought ─────▶ bought ── a poll, a callback ──────▶ ended
 //	                         └─────── Unanswered ─▶ unknown ── a callback, the deadline ──┘

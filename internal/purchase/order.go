@@ -193,7 +193,7 @@ func (b *Buyer) end(ctx context.Context, o *order, state pool.State, n news) (ou
 	e := ends[situation{state, n.trigger}]
 	if e.outcome == "" {
 		if e.unknown {
-			o.journal.Hold = o.facts.Timeout
+			o.journal.UnknownLife = o.facts.Timeout
 			_, err = b.c.Pool.Unanswered(ctx, &o.journal, row(o, b.c.Active))
 			o.owned.Store(false)
 		}

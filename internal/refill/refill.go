@@ -298,7 +298,7 @@ type decision struct {
 	target  *targets.Target
 	spec    purchase.Spec
 	retry   bool
-	held    int // tokens and orders, less the callers that wait
+	surplus int // tokens and orders, less the callers that wait
 	placed  int // orders
 }
 
@@ -356,14 +356,14 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	wants := policy.Decide(p, d.subject.learned, counts, at)
 	asked := d.subject.want
 	d.subject.want, d.subject.next = wants.Want, wants.Next
-	if c.Brake.Holds() {
+	if c.Brake.On() {
 		wants.Order = min(wants.Order, 1)
 		if wait := c.Brake.Next.Sub(c.At); wait > 0 {
 			wants.Order, wants.Next = 0, wait
 		}
 	}
 	d.noteAvoided(&c)
-	d.held = c.Fresh + c.Orders - c.Waiting
+	d.surplus = c.Fresh + c.Orders - c.Waiting
 	spec, step := d.specOf(&c, wants.Want, lead)
 	refused := d.place(ctx, wants.Order, spec, step)
 	if wants.Order > 0 {
@@ -395,13 +395,13 @@ func (d *decision) noteAvoided(c *pool.Counts) {
 // grows for an adaptive target, so that an order that another replica has placed meanwhile counts.
 func (d *decision) specOf(c *pool.Counts, want int, lead time.Duration) (spec purchase.Spec, step int) {
 	spec = d.spec
-	spec.Avoid, spec.Probe = c.Brake.Avoid, c.Brake.Holds()
+	spec.Avoid, spec.Probe = c.Brake.Avoid, c.Brake.On()
 	if len(c.Leads) >= leadsToWait {
 		leads := slices.Sorted(slices.Values(c.Leads))
 		spec.Shortest, spec.Usual = leads[0], leads[len(leads)/2]
 	}
 	if spec.Depth, spec.Horizon = want, spec.Margin+lead; d.target.Refill == targets.RefillAdaptive {
-		spec.Depth, spec.Horizon, step = d.held+1, spec.Margin, 1
+		spec.Depth, spec.Horizon, step = d.surplus+1, spec.Margin, 1
 	}
 	return spec, step
 }
@@ -438,16 +438,16 @@ func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) 
 	m := d.m
 	for ; n > 0; n-- {
 		m.mu.Lock()
-		holds := m.subjects[d.id] == d.subject
-		if holds {
+		known := m.subjects[d.id] == d.subject
+		if known {
 			s.Budgets = d.subject.spec.Budgets // a reload may have changed a shared budget
 		}
 		m.mu.Unlock()
-		if !holds {
+		if !known {
 			return nil
 		}
 		if d.subject.learned != nil {
-			s.Urgent = d.held < 0
+			s.Urgent = d.surplus < 0
 		}
 		placed := make(chan error, 1)
 		began := m.orders.TryGo(func() error {
@@ -465,7 +465,7 @@ func (d *decision) place(ctx context.Context, n int, s purchase.Spec, step int) 
 		if err := <-placed; err != nil {
 			return err
 		}
-		d.held++
+		d.surplus++
 		d.placed++
 		s.Depth += step
 	}

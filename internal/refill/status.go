@@ -72,7 +72,7 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	if t.ProvidersPolicy == targets.ProvidersOrdered {
 		hint = "; a spare provider gets orders only with `providers_policy: best`"
 	}
-	s.Failing = s.Failing || b.Holds()
+	s.Failing = s.Failing || b.On()
 	switch {
 	case t.Halted() != "":
 		s.Want = 0
@@ -80,9 +80,9 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	case b.IsPaused():
 		s.Want = 0
 		set(Paused, b.Paused, time.Time{}, b.Resumes)
-	case b.Holds() && b.Kind == string(pool.BadParameters):
+	case b.On() && b.Kind == string(pool.BadParameters):
 		set(Refused, b.Reason+hint, b.Since, b.Next)
-	case b.Holds():
+	case b.On():
 		set(Starved, fmt.Sprintf("%s: the last orders failed, so one is tried each %v; check the sitekey, and the provider%s",
 			b.Reason, b.Every, hint), b.Since, b.Next)
 	case s.State == Starved && !s.Queued.IsZero() && c.At.Sub(s.Queued) < starvedAfter:
@@ -116,7 +116,7 @@ func (d *decision) note(ctx context.Context, wants *policy.Decision, c *pool.Cou
 		if !was.Queued.IsZero() {
 			now.Queued = was.Queued
 		}
-	case refused.Reason == pool.ReasonBrake && !c.Brake.Holds():
+	case refused.Reason == pool.ReasonBrake && !c.Brake.On():
 		now.State, now.Reason = Starved, "no provider takes orders now: "+refused.Text
 		now.Until = c.At.Add(refused.After).Round(time.Second)
 	}

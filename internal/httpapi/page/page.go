@@ -47,7 +47,8 @@ type Params url.Values
 var choices = map[string][]string{
 	"tab": {"targets", "events", "money"}, "sort": {"problems", "name", "owner", "hits", "requests", "lead", "spent"},
 	"by": {"owner", "target", "provider", "key"}, "days": {"7", "1", "30", "90"}, "per": {"", "day"},
-	"only": {"", "problems"}, "hold": {"", "1"}, "q": nil, "open": nil, "page": nil, "act": nil, "of": nil, "done": nil,
+	"only": {"", "problems"}, "refresh": {"", "off"}, "q": nil, "open": nil, "page": nil, "act": nil, "of": nil,
+	"done": nil,
 }
 
 // ReadQuery keeps the known parameters of an address or a form.
@@ -88,7 +89,7 @@ func (q Params) String() string { return "/status?" + url.Values(q).Encode() }
 // because each answer costs a query to the store of the history. Without JavaScript a renewal loads the whole page.
 func (q Params) Every() int {
 	switch {
-	case q.Get("hold") != "" || q.Get("act") != "" || q.Get("tab") == "money":
+	case q.Get("refresh") != "" || q.Get("act") != "" || q.Get("tab") == "money":
 		return 0
 	case q.Get("tab") == "events":
 		return 10

@@ -137,7 +137,7 @@ func TestQueryKeepsWhatIsKnown(t *testing.T) {
 		{"", "/status?open=a%26b", "targets", 2},
 		{"tab=events&evil=1&page=7", "/status?open=a%26b&page=7&tab=events", "events", 10},
 		{"tab=money&by=nobody", "/status?by=nobody&open=a%26b&tab=money", "money", 0},
-		{"tab=x&hold=1&q=", "/status?hold=1&open=a%26b&tab=x", "targets", 0},
+		{"tab=x&refresh=off&q=", "/status?open=a%26b&refresh=off&tab=x", "targets", 0},
 		{"act=flush&of=a&open=c", "/status?of=a&open=a%26b", "targets", 0},
 	} {
 		values, _ := url.ParseQuery(c.query)

@@ -122,17 +122,17 @@ func (p *Params) most(warm int) int { return max(0, p.Depth, warm) }
 // floor returns how many tokens are kept even without demand.
 func (p *Params) floor(warm int) int { return min(max(p.Min, warm), p.most(warm)) }
 
-// warm returns how many tokens to keep for windows that run now or begin within the lead time, and how long this number
-// holds.
-func (p *Params) warm(at time.Time, lead time.Duration) (tokens int, holds time.Duration) {
-	holds = Never
+// warm returns how many tokens to keep for windows that run now or begin within the lead time, and how long this
+// number applies.
+func (p *Params) warm(at time.Time, lead time.Duration) (tokens int, lasts time.Duration) {
+	lasts = Never
 	for _, w := range p.Warm {
 		from, until := w.Next(at)
 		if in := from.Sub(at); in > lead {
-			holds = min(holds, in-lead)
+			lasts = min(lasts, in-lead)
 		} else {
-			tokens, holds = max(tokens, w.Tokens), min(holds, until.Sub(at))
+			tokens, lasts = max(tokens, w.Tokens), min(lasts, until.Sub(at))
 		}
 	}
-	return tokens, holds
+	return tokens, lasts
 }

@@ -222,16 +222,21 @@ func RowOf(r *pool.Row) (Row, error) {
 
 // handoutOf converts a row of the outbox about a hand-out or a report.
 func handoutOf(r *pool.Row) (Row, error) {
-	text, a, h := []byte(r.JSON), Ask{}, Handout{ID: r.ID, At: Time{r.At}, Order: r.Order}
-	if err := errors.Join(json.Unmarshal(text, &a), json.Unmarshal(text, &h)); err != nil {
+	var asked struct { // the fields of Ask
+		Handout
+		Buys bool `json:"buys"`
+	}
+	if err := json.Unmarshal([]byte(r.JSON), &asked); err != nil {
 		return Row{}, err
 	}
+	h := asked.Handout
+	h.ID, h.At, h.Order = r.ID, Time{r.At}, r.Order
 	switch r.Kind {
 	case "hits":
 		h.Action, h.Source, h.Price = Taken, string(pool.FromPool), Money(r.Price)
 	case "waited":
 		h.Action, h.Source, h.Price = Taken, string(pool.FromWait), Money(r.Price)
-		if a.Buys {
+		if asked.Buys {
 			h.Action, h.Source = Bought, "solve"
 		}
 	case "shared":

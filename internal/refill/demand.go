@@ -94,7 +94,7 @@ func counted(c *pool.Counts, lead time.Duration) *policy.Snapshot {
 	f := c.Counters
 	s := &policy.Snapshot{
 		Lead: lead, Fresh: c.Fresh, Outliving: c.Outliving, Orders: c.Orders, Waiting: c.Waiting, Paused: c.Brake.IsPaused(),
-		NextExpiry: c.NextExpiry, NextAgeing: c.NextAgeing, NextEnd: max(0, c.NextEnd), Leads: c.Leads,
+		NextExpiry: c.NextExpiry, NextAgeing: c.NextAgeing, NextEnd: c.NextEnd, Leads: c.Leads,
 		Failures: c.Brake.Failures, Totals: policy.Totals{Requests: c.Requests(), Hits: f.Hits, Solved: f.Solved,
 			Failed: f.Failed, Expired: f.Expired},
 	}

@@ -41,7 +41,7 @@ type Snapshot struct {
 	Resumes    time.Duration   // time until the pause ends by itself; 0 = the pause has no end
 	NextExpiry time.Duration   // time until the first fresh token reaches its margin; <0 = no fresh token
 	NextAgeing time.Duration   // time until Outliving falls; <0 = Outliving is 0
-	NextEnd    time.Duration   // time until the first order expires; 0 = no order
+	NextEnd    time.Duration   // time until the first deadline of an order; <=0 = no order
 	Leads      []time.Duration // the last 48 lead times
 	Failures   int             // orders that failed in a row
 	Totals     Totals

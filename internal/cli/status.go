@@ -150,8 +150,8 @@ func stateText(d *status.Document) string {
 			s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, priced(s.Spent)), s.Reason)
 	}
 	if s := d.Dedup; s != nil && s.Requests > 0 {
-		say("dedup", fmt.Sprintf("%d requests, %d saved (%v%%), %d missed, %d refused", s.Requests, s.Saved, s.SavedPct,
-			s.Missed, s.Refused), s.Reason)
+		say("dedup", fmt.Sprintf("%d requests, %d saved (%v%%), %d missed, %d denied", s.Requests, s.Saved, s.SavedPct,
+			s.Missed, s.Denied), s.Reason)
 	}
 	return align(lines)
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"maps"
 	"os"
 	"reflect"
@@ -35,8 +34,7 @@ func fillMetrics(t *testing.T, d *daemon) {
 	set.Budget.PerDay, set.Solve = 20000, &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerDay: 300}}
 	d.config.set.Store(&set)
 	for counter := range reflect.TypeFor[pool.Counters]().Fields() {
-		name := cmp.Or(counter.Tag.Get("redis"), strings.ToLower(counter.Name))
-		d.stock.redis.HSet(key("stats", d.target("checkout")), name, "3")
+		d.stock.redis.HSet(key("stats", d.target("checkout")), strings.ToLower(counter.Name), "3")
 	}
 	for range 3 {
 		d.Metrics.Provider("solver")("submit", "ok")

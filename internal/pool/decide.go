@@ -130,7 +130,7 @@ type Counts struct {
 //	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Flushed + Counts.Fresh + Counts.Bought
 type Counters struct {
 	Hits, Waited, Missed, Left, Replays, Returned           int64
-	RefusedRequests                                         int64 `redis:"refused_requests"` // that Admit refused
+	Denied                                                  int64 // requests for which no token can come; see Admit
 	Bought, Solved, Expired, Flushed, Failed, Lost, Refused int64
 	Accepted, Rejected                                      int64
 	Spent                                                   int64 // billionths of the currency

@@ -41,7 +41,7 @@ end
 local b = redis.call('HMGET', KEYS[2], 'next', 'every', 'kind', 'reason')
 local wait = b[1] and math.min(b[1] - now, tonumber(b[2])) or 0
 if wait > tonumber(ARGV[5]) then
-  count(ARGV[1], 'refused_requests', 1)
+  count(ARGV[1], 'denied', 1)
   return {'brake', wait, b[3], b[4]}
 end
 local rate, per = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -49,7 +49,7 @@ if rate == 0 or redis.call('ZSCORE', KEYS[1], ARGV[2]) then return {'ok'} end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - per)
 local oldest = redis.call('ZRANGE', KEYS[1], -rate, -rate, 'WITHSCORES')[2]
 if oldest then
-  count(ARGV[1], 'refused_requests', 1)
+  count(ARGV[1], 'denied', 1)
   return {'limited', oldest + per - now}
 end
 redis.call('ZADD', KEYS[1], now, ARGV[2])

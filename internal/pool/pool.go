@@ -278,10 +278,10 @@ func (f fields) list(name string) (list []int64) {
 	return list
 }
 
-// counters reads the fields of Counters. The field in Redis has the tag of the Go field, or its name in lower case.
+// counters reads the fields of Counters. The field in Redis is the name of the Go field in lower case.
 func (f fields) counters() (c Counters) {
 	for field, at := range reflect.ValueOf(&c).Elem().Fields() {
-		at.SetInt(f.int(cmp.Or(field.Tag.Get("redis"), strings.ToLower(field.Name))))
+		at.SetInt(f.int(strings.ToLower(field.Name)))
 	}
 	return c
 }

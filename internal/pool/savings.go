@@ -18,7 +18,7 @@ const (
 	SavedAfter   SavingsSource = "shared_cache" // the request shared the token of a solve that had ended
 	SavedReplay  SavingsSource = "replay"       // the request repeated an Idempotency-Key
 	SavedMissed  SavingsSource = "missed"       // no token came before the timeout or before the caller hung up
-	SavedRefused SavingsSource = "refused"      // the response said that no token can come
+	SavedDenied  SavingsSource = "denied"       // the response said that no token can come
 )
 
 // SavingsDay counts the requests of one UTC day.

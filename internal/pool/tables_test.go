@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +108,7 @@ func TestCompleteCounters(t *testing.T) {
 		steps += string(text)
 	}
 	for field := range reflect.TypeFor[Counters]().Fields() {
-		name := cmp.Or(field.Tag.Get("redis"), strings.ToLower(field.Name))
+		name := strings.ToLower(field.Name)
 		if !regexp.MustCompile(`(?m)^\+ stats:.* ` + name + "=").MatchString(steps) {
 			t.Errorf("no row of tablerows_test.go shows a script that counts %s", name)
 		}

@@ -21,7 +21,7 @@ func (s *Solver) count(ctx context.Context, got outcome) {
 	}
 	if got.err != nil {
 		empty, failed := (*pool.EmptyError)(nil), (*pool.FailedError)(nil)
-		switch counted = pool.SavedRefused; {
+		switch counted = pool.SavedDenied; {
 		case errors.As(got.err, &empty), errors.Is(got.err, context.Canceled), errors.Is(got.err, context.DeadlineExceeded),
 			errors.As(got.err, &failed) && failed.NotPlaced == "" && !failed.BadParameters:
 			counted = pool.SavedMissed

@@ -490,7 +490,7 @@ func playStories(t *testing.T, stories []story, file string, counted bool) {
 				testkit.NoError(t, err)
 				if n := c.Counters; counted {
 					got = append(got, fmt.Sprintf("hits %d, waited %d, missed %d, left %d, replays %d, refused %d",
-						n.Hits, n.Waited, n.Missed, n.Left, n.Replays, n.RefusedRequests))
+						n.Hits, n.Waited, n.Missed, n.Left, n.Replays, n.Denied))
 				}
 				answers := "\t" + strings.Join(got, "\n\t")
 				played += s.name + "\n" + answers + "\n\n"
@@ -531,7 +531,7 @@ func TestSavings(t *testing.T) {
 		collect(ask(a, time.Minute))
 		time.Sleep(2 * time.Second)
 		want := map[pool.SavingsSource]int64{pool.SavedSolve: 2, pool.SavedReplay: 1, pool.SavedMissed: 1, pool.SavedPool: 1,
-			pool.SavedWaiting: 1, pool.SavedAfter: 1, pool.SavedRefused: 1}
+			pool.SavedWaiting: 1, pool.SavedAfter: 1, pool.SavedDenied: 1}
 		testkit.DeepEqual(t, "counted", saved(a), want)
 	})
 }

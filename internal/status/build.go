@@ -409,7 +409,7 @@ func solveOf(set *targets.Set, t *pool.Totals, stale string) *Solve {
 	return &Solve{
 		Owner: section.Owner, Reason: stale,
 		Guests: g.Guests, Fresh: g.Fresh, InFlight: g.Orders, BoughtInFlight: g.Bought, Waiting: g.Waiting,
-		Counters: countersOf(f, g.Waiting), Refused: f.RefusedRequests, Replays: f.Replays,
+		Counters: countersOf(f, g.Waiting), Denied: f.Denied, Replays: f.Replays,
 		Spent:   spent(f, !lacksPrice(set, captcha.SolvableTypes()...)),
 		Budget:  budgetOf(refill.Limits(pool.ScopeSolve, section.Budget), t.Spent[pool.ScopeSolve]),
 		counted: *f,
@@ -426,7 +426,7 @@ func dedupOf(days []pool.SavingsDay, stale string) *Dedup {
 			d.Requests += n
 		}
 	}
-	d.Missed, d.Refused = sum[pool.SavedMissed], sum[pool.SavedRefused]
+	d.Missed, d.Denied = sum[pool.SavedMissed], sum[pool.SavedDenied]
 	d.Saved = sum[pool.SavedWaiting] + sum[pool.SavedAfter] + sum[pool.SavedReplay]
 	if served := d.Served(); served > 0 {
 		d.SavedPct = math.Round(1000*float64(d.Saved)/float64(served)) / 10
@@ -515,7 +515,7 @@ func countersOf(f *pool.Counters, waiting int) Counters {
 
 func countsOf(f *pool.Counters) Counts {
 	return Counts{
-		Requests: f.Hits + f.Waited + f.Missed + f.Left + f.RefusedRequests,
+		Requests: f.Hits + f.Waited + f.Missed + f.Left + f.Denied,
 		Hits:     f.Hits, Waited: f.Waited, Missed: f.Missed, Bought: f.Bought, Solved: f.Solved,
 	}
 }

@@ -254,7 +254,7 @@ type Solve struct {
 	BoughtInFlight int    `json:"bought_in_flight"`
 	Waiting        int    `json:"waiting"`
 	Counters
-	Refused int64   `json:"refused"`
+	Denied  int64   `json:"denied"` // requests for which no token could come
 	Replays int64   `json:"replays"`
 	Spent   Amount  `json:"spent"` // null = no price is known
 	Budget  Windows `json:"budget"`
@@ -270,10 +270,10 @@ func (s *Solve) Used() bool {
 // Dedup counts the requests to POST /solve in the last seven UTC days, over all replicas, and the requests that got the
 // token of another request.
 type Dedup struct {
-	Requests int64 `json:"requests"` // all requests in the field Days: with a token, missed and refused
+	Requests int64 `json:"requests"` // all requests in the field Days: with a token, missed and denied
 	Saved    int64 `json:"saved"`    // sum of shared_wait, shared_cache and replay
 	Missed   int64 `json:"missed"`   // no token came in time
-	Refused  int64 `json:"refused"`  // refused because no token could come
+	Denied   int64 `json:"denied"`   // no token could come
 	// saved solves per 100 requests with a token, to one decimal place; 0 without such requests
 	SavedPct float64           `json:"saved_pct"`
 	Days     []pool.SavingsDay `json:"days"`   // UTC days, today first; never null
@@ -281,7 +281,7 @@ type Dedup struct {
 }
 
 // Served returns the number of requests that got a token.
-func (d *Dedup) Served() int64 { return d.Requests - d.Missed - d.Refused }
+func (d *Dedup) Served() int64 { return d.Requests - d.Missed - d.Denied }
 
 // LeadTime contains percentiles of the duration of the last solves, in seconds; 0 before the first
 // solve.

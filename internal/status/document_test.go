@@ -30,14 +30,14 @@ func busySources() Sources {
 	stock.totals.Guests = pool.GuestStock{
 		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
 		Counters: pool.Counters{
-			Hits: 20, Waited: 60, Missed: 6, Left: 2, RefusedRequests: 1, Replays: 11, Bought: 100, Solved: 84, Expired: 3,
+			Hits: 20, Waited: 60, Missed: 6, Left: 2, Denied: 1, Replays: 11, Bought: 100, Solved: 84, Expired: 3,
 			Failed: 9, Lost: 1, Returned: 2, Flushed: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001,
 		},
 	}
 	stock.totals.Savings = []pool.SavingsDay{
 		{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{
 			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedWaiting: 3, pool.SavedAfter: 4, pool.SavedReplay: 5,
-			pool.SavedMissed: 2, pool.SavedRefused: 1,
+			pool.SavedMissed: 2, pool.SavedDenied: 1,
 		}},
 		{Date: "2026-01-01", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 6}},
 		{Date: "2025-12-31", BySource: map[pool.SavingsSource]int64{}},
@@ -115,7 +115,9 @@ func TestDocument(t *testing.T) {
 	document.AsOf, document.at = stamp(day), day // the text before the first call of JSON
 	document.announceTargets()
 	got := bytes.TrimSuffix(document.JSON(), []byte("\n"))
-	testkit.Published(t, "testdata/document.json", string(got))
+	var lines bytes.Buffer
+	testkit.NoError(t, json.Indent(&lines, got, "", " "))
+	testkit.Published(t, "testdata/document.json", lines.String()+"\n")
 	var read Document
 	testkit.NoError(t, json.Unmarshal(got, &read))
 	testkit.Equal(t, "read and encoded again", string(strictjson.Encode(read)), string(got))

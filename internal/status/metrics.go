@@ -130,12 +130,12 @@ func (m metrics) stock(fresh, orders, bought, unknown int, f *pool.Counters) {
 	m.show("orders_in_flight", states, float64(bought-unknown), "state", "bought")
 	m.rare("orders_in_flight", states, int64(orders-bought), "state", "placed")
 	m.rare("orders_in_flight", states, int64(unknown), "state", "unknown")
-	const requests = "Requests by outcome: hit (was ready), waited, missed, replay (repeated), refused (only /solve)."
+	const requests = "Requests by outcome: hit (was ready), waited, missed, replay (repeated), denied (only /solve)."
 	m.show("token_requests_total", requests, float64(f.Hits), "outcome", "hit")
 	m.show("token_requests_total", requests, float64(f.Missed), "outcome", "missed")
 	m.rare("token_requests_total", requests, f.Waited, "outcome", "waited")
 	m.rare("token_requests_total", requests, f.Replays, "outcome", "replay")
-	m.rare("token_requests_total", requests, f.RefusedRequests, "outcome", "refused")
+	m.rare("token_requests_total", requests, f.Denied, "outcome", "denied")
 	m.rare("tokens_returned_total", "Hand-outs taken back: the caller had hung up.", f.Returned)
 	m.show("bought_total", "Orders that a provider accepted or may have accepted.", float64(f.Bought))
 	m.rare("solved_total", "Tokens that landed.", f.Solved)

@@ -63,7 +63,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	address := database.Database(t)
 	redis, process := redistest.Process(t, "--requirepass", secrets["REDIS_PASSWORD"])
 	service := daemontest.Provider(t,
-		simulatedtest.Setup{Key: secrets["PROVIDER_KEY"], Median: time.Second, PingShare: 0.5, LedgerHTTP: true})
+		simulatedtest.Setup{Key: secrets["PROVIDER_KEY"], Median: time.Second, CallbackShare: 0.5, LedgerHTTP: true})
 	config := fmt.Sprintf(canaryConfig, redis, redistest.FreeAddress(t), service, service, "%[1]s", address, address,
 		t.TempDir())
 	c := startWithSecrets(t, config)

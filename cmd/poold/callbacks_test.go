@@ -87,7 +87,7 @@ func TestCallbacksWhileRedisIsAway(t *testing.T) {
 			books.Totals.ByAction[simulatedtest.Poll])
 	}
 	for _, sale := range books.Sales {
-		testkit.Equal(t, "answers with 200 to the callback of task "+sale.Task, sale.Pinged, 1)
+		testkit.Equal(t, "answers with 200 to the callback of task "+sale.Task, sale.CalledBack, 1)
 	}
 	testkit.Equal(t, "bought by poold's count", p.balance(), depth)
 	testkit.AtLeast(t, "tokens in stock", w.drain(t, p, map[string]bool{}), depth)

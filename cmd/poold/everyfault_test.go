@@ -58,7 +58,7 @@ func newEveryFault(t *testing.T) *everyFault {
 	s := &everyFault{T: t, server: postgrestest.Start(t)}
 	s.database = s.server.Database(t)
 	o := quick()
-	o.FailShare, o.PingShare, o.Balance = 0.1, 0.7, 4.5
+	o.FailShare, o.CallbackShare, o.Balance = 0.1, 0.7, 4.5
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var e events.Event
 		_ = json.NewDecoder(r.Body).Decode(&e)

@@ -46,7 +46,7 @@ type terms struct {
 func quick() simulatedtest.Setup {
 	return simulatedtest.Setup{
 		Median: 600 * time.Millisecond, Sigma: 0.4,
-		Seed: 21, LedgerHTTP: true, PingForms: true,
+		Seed: 21, LedgerHTTP: true, CallbackForms: true,
 	}
 }
 

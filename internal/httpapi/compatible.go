@@ -126,8 +126,8 @@ func (s *Server) submit(c *Context, o wire.Submission) (number string, err error
 		return "", compat.Stopping
 	case o.Bad != "":
 		return "", invalid(o)
-	case o.Pingback != "":
-		return "", unsupported("a pingback: poll instead")
+	case o.CallbackURL != "":
+		return "", unsupported("a callback: poll instead")
 	case len(o.Undone) > 0:
 		return "", unsupported("the parameter " + displayName(o.Undone[0]))
 	}

@@ -61,9 +61,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Submission describes the task to buy.
 type Submission struct {
-	Identity captcha.Identity
-	Image    []byte // the bytes of the picture for captcha.Image; nil for other types
-	Pingback string // URL to which the service sends the result; may contain a secret; "" = none
+	Identity    captcha.Identity
+	Image       []byte // the bytes of the picture for captcha.Image; nil for other types
+	CallbackURL string // URL to which the service sends the result; may contain a secret; "" = none
 }
 
 // Solution is the result of a solved task.

@@ -14,26 +14,26 @@ import (
 	"poold/internal/strictjson"
 )
 
-// ErrCallback is the error for an unreadable pingback. In this case only a poll can find out the state
+// ErrCallback is the error for an unreadable callback. In this case only a poll can find out the state
 // of the task.
 var ErrCallback = errors.New("provider: unreadable callback")
 
-// Callback is the content of a pingback: either the token of a task or an error.
+// Callback is the content of a callback request: either the token of a task or an error.
 type Callback struct {
-	Task string // the task's id; "" if the pingback has no id
-	// Solution is zero if Err is set. A pingback does not contain the type of CAPTCHA, so the caller
+	Task string // the task's id; "" if the callback has no id
+	// Solution is zero if Err is set. A callback does not contain the type of CAPTCHA, so the caller
 	// must check the token with IsAnswer.
 	Solution Solution
 	// Err says why the task ended without a token. It is an *Error of class Task, or of class
 	// Parameters if the service's code means wrong parameters. The class is never Capacity or Account,
-	// because a pingback concerns only one task.
+	// because a callback concerns only one task.
 	Err error
 }
 
-// ReadCallback reads a pingback of any service. The pingback is the query of a GET, or a form or a JSON object in the
+// ReadCallback reads a callback of any service. The callback is the query of a GET, or a form or a JSON object in the
 // body. If there is a body, the query is ignored. A JSON object either has the fields id and code, or has the form of a
 // response to getTaskResult. Content types are ignored, because services send wrong ones. An error wraps ErrCallback
-// and quotes no part of the pingback. The caller must first check that the sender knows a secret.
+// and quotes no part of the callback. The caller must first check that the sender knows a secret.
 func ReadCallback(query url.Values, body []byte) (Callback, error) {
 	fields := map[string]json.RawMessage{} // by their names in lower case
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
@@ -62,7 +62,7 @@ func ReadCallback(query url.Values, body []byte) (Callback, error) {
 	return readFields(fields)
 }
 
-// unreadable returns the error for a pingback that cannot be read. The reason quotes no part of the pingback.
+// unreadable returns the error for a callback that cannot be read. The reason quotes no part of the callback.
 func unreadable(reason string) error { return fmt.Errorf("%w: %s", ErrCallback, reason) }
 
 // readFields reads the fields of all services. Others are ignored.

@@ -76,7 +76,7 @@ type query struct {
 
 	action   string
 	identity captcha.Identity // for submits and polls: the identity of the task
-	hide     []captcha.Secret // secrets that no text of an error may contain: the key, the pingback's and the proxy's
+	hide     []captcha.Secret // secrets that no text of an error may contain: the key, the callback's and the proxy's
 }
 
 // answer is the parsed content of a reply of any protocol.
@@ -123,7 +123,7 @@ func (c *Client) Pace(t captcha.Type) (firstPoll, interval time.Duration) {
 	return cmp.Or(c.cfg.FirstPoll, firstPoll), cmp.Or(c.cfg.PollInterval, interval)
 }
 
-// Submit buys one task and returns its id. A task with a pingback can be polled too. The error is an
+// Submit buys one task and returns its id. A task with a callback can be polled too. The error is an
 // *Error, or the error of ctx if ctx ended before the request was sent. Error.Unknown means that the
 // task may have been bought. Submit does not keep the bytes of the picture after it returns.
 func (c *Client) Submit(ctx context.Context, r Submission) (task string, err error) {
@@ -134,8 +134,8 @@ func (c *Client) Submit(ctx context.Context, r Submission) (task string, err err
 	if err != nil {
 		return "", &Error{Class: Parameters, Code: NotAsked, Err: err}
 	}
-	if r.Pingback != "" { // a service may quote it, or only the secret at its end
-		q.hide = []captcha.Secret{captcha.Secret(r.Pingback), captcha.Secret(path.Base(r.Pingback))}
+	if r.CallbackURL != "" { // a service may quote it, or only the secret at its end
+		q.hide = []captcha.Secret{captcha.Secret(r.CallbackURL), captcha.Secret(path.Base(r.CallbackURL))}
 	}
 	a, err := c.call(ctx, submit, q, r.Identity)
 	if a.done != nil {

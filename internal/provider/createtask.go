@@ -25,7 +25,7 @@ func (t createTask) post(path string, fields map[string]any) query {
 }
 
 func (t createTask) submit(r Submission) (query, error) {
-	fields, err := wire.CreateTaskBody(r.Identity, r.Image, r.Pingback, string(t.profile))
+	fields, err := wire.CreateTaskBody(r.Identity, r.Image, r.CallbackURL, string(t.profile))
 	if err != nil {
 		return query{}, err
 	}
@@ -111,7 +111,7 @@ func (t createTask) read(q query, reply []byte) (answer, error) {
 	return amountAnswer(r.Balance)
 }
 
-// refusedBy returns the error code of a reply or a pingback; "" = it is no refusal.
+// refusedBy returns the error code of a reply or a callback; "" = it is no refusal.
 func refusedBy(errorID, errorCode json.RawMessage) string {
 	id, code := textOrDigits(errorID), textOrDigits(errorCode)
 	if id == "0" || id+code == "" {

@@ -54,7 +54,7 @@ func dialects() (all []dialect) {
 }
 
 // Each protocol of the file has an implementation, and a dialect, with which the tests of replies and secrets try it.
-// If its submits have no pingback, the file cannot have a callback_url.
+// If its submits have no callback, the file cannot have a callback_url.
 func TestCompleteProtocols(t *testing.T) {
 	for _, name := range protocols() {
 		if _, is := spoken[name]; !is {
@@ -65,12 +65,12 @@ func TestCompleteProtocols(t *testing.T) {
 			t.Errorf("%s has no row in protocolOf (client.go)", name)
 			continue
 		}
-		const address = "https://pingback.example.com"
-		q, _ := p.submit(Submission{Identity: v2, Pingback: address})
+		const address = "https://callback.example.com"
+		q, _ := p.submit(Submission{Identity: v2, CallbackURL: address})
 		file := fmt.Appendf(nil, "providers: [{protocol: %s, callback_url: %q}]", name, address)
 		_, err := targets.Parse("pools.yaml", file, targets.References{})
-		if !strings.Contains(fmt.Sprint(q), "pingback.example") && !strings.Contains(fmt.Sprint(err), "callback_url") {
-			t.Errorf("a submit of %s has no pingback: let Provider.validate (targets/providers.go) refuse callback_url", name)
+		if !strings.Contains(fmt.Sprint(q), "callback.example") && !strings.Contains(fmt.Sprint(err), "callback_url") {
+			t.Errorf("a submit of %s has no callback: let Provider.validate (targets/providers.go) refuse callback_url", name)
 		}
 	}
 }

@@ -29,7 +29,7 @@
 //
 // # Solutions
 //
-// A service may also send the result of a task to poold, in a pingback. ReadCallback reads the pingbacks of all
+// A service may also send the result of a task to poold, in a callback. ReadCallback reads the callbacks of all
 // services.
 //
 // A solution of any type of CAPTCHA is stored as one text: a token, the text of a picture, or the
@@ -50,7 +50,7 @@
 //     transport may send such requests again.
 //   - The key is sent only in the body of requests. It never appears in a URL or an error, even if
 //     the service echoes it. The only part of a reply that is quoted is an unknown error code,
-//     cleaned and cut. Pingback URLs, the contents of pingbacks and the bytes of pictures are never
+//     cleaned and cut. Callback URLs, the contents of callbacks and the bytes of pictures are never
 //     quoted either. The Client keeps no picture after the submission.
 //   - A call ends within 10 s and reads 64 KiB at most.
 //   - A Client starts no goroutine; Close closes its idle connections.

@@ -33,16 +33,16 @@ func (l inPHP) submit(r Submission) (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	if r.Pingback != "" {
-		fields.Set("pingback", r.Pingback)
+	if r.CallbackURL != "" {
+		fields.Set("pingback", r.CallbackURL)
 	}
 	return l.form("/in.php", fields), nil
 }
 
 // ask returns the call for an action. Only captchaai offers threadsinfo.
 func (l inPHP) ask(action, task string, _ captcha.Type, accepted bool) (query, bool) {
-	verdict := map[bool]string{true: "reportgood", false: "reportbad"}[accepted]
-	word := map[string]string{poll: "get", balance: "getbalance", threads: "threadsinfo", report: verdict}[action]
+	reported := map[bool]string{true: "reportgood", false: "reportbad"}[accepted]
+	word := map[string]string{poll: "get", balance: "getbalance", threads: "threadsinfo", report: reported}[action]
 	fields := url.Values{"action": {word}}
 	if task != "" {
 		fields.Set("id", task)

@@ -22,7 +22,7 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	id.Proxy, id.ProxyType = proxyCanary, "http"
 	check := func(where, text string) {
 		t.Helper()
-		for _, word := range []string{canary, "canary-KEY", "proxy-user:", "proxy-canary", "192.0.2.1", "pingback-canary"} {
+		for _, word := range []string{canary, "canary-KEY", "proxy-user:", "proxy-canary", "192.0.2.1", "callback-canary"} {
 			if strings.Contains(text, word) {
 				t.Errorf("%s shows %s: %s", where, word, text)
 			}
@@ -68,15 +68,15 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	check("a printed client", fmt.Sprintf("%v %+v", c.cfg, c.cfg))
 }
 
-// pingback is a URL with a secret at the end of its path.
-const pingback = "https://poold.example.com/callback/provider/order-1/pingback-canary0123"
+// callbackURL is a URL with a secret at the end of its path.
+const callbackURL = "https://poold.example.com/callback/provider/order-1/callback-canary0123"
 
 const proxyCanary = "proxy-user:proxy-canary@192.0.2.1:8080"
 
 // jsonKey is the text of canary with JSON escapes.
 const jsonKey = `canary-KEY+/&=\"%41~0123456789abcdef`
 
-// echoes returns handlers that echo the key, the pingback or the proxy in different ways.
+// echoes returns handlers that echo the key, the callback or the proxy in different ways.
 func echoes(refused func(code string) string) map[string]http.HandlerFunc {
 	bodies := map[string]string{
 		"code":            refused("ERROR_NO_KEY_" + jsonKey),
@@ -84,11 +84,11 @@ func echoes(refused func(code string) string) map[string]http.HandlerFunc {
 		"proxy":           refused("ERROR_X bad proxy " + proxyCanary),
 		"proxy's word":    refused("ERROR_X proxy-canary is no good"),
 		"hidden":          refused(strings.ReplaceAll(jsonKey, "-", "-\u200b\u0000")),
-		"pingback":        refused("ERROR_X cannot reach " + pingback),
-		"pingback's path": refused("ERROR_X GET " + strings.TrimPrefix(pingback, "https://poold.example.com")),
+		"callback":        refused("ERROR_X cannot reach " + callbackURL),
+		"callback's path": refused("ERROR_X GET " + strings.TrimPrefix(callbackURL, "https://poold.example.com")),
 		"plain":           "ERROR_KEY " + canary,
 		"known":           "ERROR_WRONG_USER_KEY: " + canary,
-		"plain pingback":  "ERROR_X cannot reach " + pingback,
+		"plain callback":  "ERROR_X cannot reach " + callbackURL,
 		"link":            "https://example.com/?key=" + canary,
 		"html":            "<html>" + canary,
 		"wrong type":      `{"status":{"` + jsonKey + `":1},"request":7}`,
@@ -115,14 +115,14 @@ func makeEveryCall(t *testing.T, c *Client, j *journal, name string, id captcha.
 	check func(where, text string)) {
 	t.Helper()
 	ctx := context.Background()
-	_, err := c.Submit(ctx, Submission{Identity: id, Pingback: pingback})
-	// These calls have no pingback, and some have no proxy. Therefore the client could not
+	_, err := c.Submit(ctx, Submission{Identity: id, CallbackURL: callbackURL})
+	// These calls have no callback, and some have no proxy. Therefore the client could not
 	// recognise these secrets in an answer.
 	var err2, err3, err4, err5 error
-	if !strings.Contains(name, "pingback") {
+	if !strings.Contains(name, "callback") {
 		_, err2 = c.Poll(ctx, "5", id)
 	}
-	if !strings.Contains(name, "pingback") && !strings.Contains(name, "proxy") {
+	if !strings.Contains(name, "callback") && !strings.Contains(name, "proxy") {
 		_, _, err3 = c.Threads(ctx)
 		err4 = c.ReadBalance(ctx)
 		err5 = c.Report(ctx, "5", id.Type, false)

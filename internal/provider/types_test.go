@@ -78,8 +78,9 @@ func TestCompleteFields(t *testing.T) {
 // A new type or field needs no line here.
 func TestRequests(t *testing.T) {
 	image := base64.StdEncoding.EncodeToString(thePicture())
-	short := strings.NewReplacer(url.QueryEscape(image), "PICTURE", image, "PICTURE", url.QueryEscape(pingback),
-		"PINGBACK", pingback, "PINGBACK", url.QueryEscape(canary), "KEY", strings.ReplaceAll(jsonKey, "&", `\u0026`), "KEY")
+	short := strings.NewReplacer(url.QueryEscape(image), "PICTURE", image, "PICTURE", url.QueryEscape(callbackURL),
+		"CALLBACK", callbackURL, "CALLBACK", url.QueryEscape(canary), "KEY",
+		strings.ReplaceAll(jsonKey, "&", `\u0026`), "KEY")
 	var text strings.Builder
 	services := append([]string{other}, targets.Services()...)
 	for _, kind := range captcha.Kinds {
@@ -90,7 +91,7 @@ func TestRequests(t *testing.T) {
 					var got []received
 					c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: service}, recorder(t, &got, d.sold))
 					r := request(id)
-					r.Pingback = pingback
+					r.CallbackURL = callbackURL
 					task, err := c.Submit(t.Context(), r)
 					sent := fmt.Sprintf("%s: %v\n", d.api, err)
 					if fault := (*Error)(nil); !errors.As(err, &fault) || fault.Code != NotAsked {

@@ -273,7 +273,7 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 			Choice: how, Price: -1,
 		},
 		Fingerprint: l.Fingerprint, Lifetime: s.Lifetime, Margin: s.Margin, Shortest: s.Shortest, Usual: s.Usual,
-		Timeout: a.Timeout(), Called: l.Callbacks.on(), Delay: l.Callbacks.Delay,
+		Timeout: a.Timeout(), HasCallback: l.Callbacks.on(), Delay: l.Callbacks.Delay,
 		Fallback: cmp.Or(l.Callbacks.Fallback, min(longestFallback, a.Timeout()/2, (s.Lifetime-s.Margin)/2)),
 		Guest:    s.Guest, Budgets: s.Budgets,
 	}
@@ -281,7 +281,7 @@ func (b *Buyer) prepare(o *order, s *Spec, a *account, how string) {
 	if price := l.Price(s.Identity.Type); price >= 0 {
 		o.facts.Price = int64(math.Round(price * billion))
 	}
-	o.pingback = l.Callbacks.address(a.Name(), o.journal.Name)
+	o.callbackURL = l.Callbacks.address(a.Name(), o.journal.Name)
 	text, _ := json.Marshal(o.facts) // of strings, numbers and times: no error is possible
 	o.journal = pool.Order{
 		Name: o.journal.Name, ID: s.ID, Account: a.Name(), Key: a.key, Life: b.life(a.Timeout()), Depth: s.Depth,
@@ -401,7 +401,7 @@ func (b *Buyer) compare(ctx context.Context) {
 		o.owned.Store(false)
 		o.elsewhere.Store(true)
 		o.stop()
-		if a, _ := b.accounts.of(&o.facts); a != nil && o.facts.Called {
+		if a, _ := b.accounts.of(&o.facts); a != nil && o.facts.HasCallback {
 			if _, goesOn, err := b.c.Pool.Find(ctx, name); err == nil && !goesOn {
 				b.noteCallback(a, true)
 			}

@@ -67,8 +67,8 @@ type facts struct {
 	Shortest    time.Duration `json:"shortest,omitempty"` // see Spec
 	Usual       time.Duration `json:"usual,omitempty"`
 	Timeout     time.Duration `json:"timeout"`
-	Called      bool          `json:"called,omitempty"` // the submit has a callback address
-	Delay       time.Duration `json:"delay,omitempty"`  // greatest age of a token when its callback arrives
+	HasCallback bool          `json:"has_callback,omitempty"` // the submit has a callback address
+	Delay       time.Duration `json:"delay,omitempty"`        // greatest age of a token when its callback arrives
 	Fallback    time.Duration `json:"fallback,omitempty"`
 	Guest       bool          `json:"guest,omitempty"`
 	Budgets     []pool.Budget `json:"budgets,omitempty"`
@@ -76,12 +76,12 @@ type facts struct {
 
 // order is an order that runs at this replica. Only the order's goroutine uses the fields, except as noted.
 type order struct {
-	journal  pool.Order
-	facts    facts
-	identity captcha.Identity // with its proxy, unless the order was adopted
-	image    []byte
-	account  *account // that gets the submit; nil = the order was adopted
-	pingback string
+	journal     pool.Order
+	facts       facts
+	identity    captcha.Identity // with its proxy, unless the order was adopted
+	image       []byte
+	account     *account // that gets the submit; nil = the order was adopted
+	callbackURL string
 
 	at        time.Time // of the placing, on Redis' clock
 	placed    time.Time // of the placing, or a little later, on this process' clock, as all that follow
@@ -120,16 +120,16 @@ func (o *order) onRedis(at time.Time) time.Time {
 type trigger string
 
 const (
-	stopped       trigger = "stopped"              // this replica stops, or cannot begin the submit
-	adopted       trigger = "adopted"              // its replica died, or lost it
-	badParameters trigger = "bad_parameters"       // the service rejects the parameters
-	busy          trigger = "busy"                 // the service has no capacity
-	fault         trigger = "fault"                // the account has a fault
-	unanswered    trigger = "unanswered"           // the submit may have been accepted
-	solved        trigger = "solved"               // there is a token
-	failed        trigger = "failed"               // the service refused the task, or it ended without a token
-	uncollected   trigger = "timed out unanswered" // the last poll had no answer
-	late          trigger = "late"                 // its deadline has passed
+	stopped       trigger = "stopped"        // this replica stops, or cannot begin the submit
+	adopted       trigger = "adopted"        // its replica died, or lost it
+	badParameters trigger = "bad_parameters" // the service rejects the parameters
+	busy          trigger = "busy"           // the service has no capacity
+	fault         trigger = "fault"          // the account has a fault
+	unanswered    trigger = "unanswered"     // the submit may have been accepted
+	solved        trigger = "solved"         // there is a token
+	failed        trigger = "failed"         // the service refused the task, or it ended without a token
+	uncollected   trigger = "uncollected"    // its time was over, and the last poll had no answer
+	late          trigger = "late"           // its deadline has passed
 )
 
 // situation is a state of an order, and an event that happens in this state.
@@ -153,7 +153,7 @@ type ending struct {
 var ends = map[situation]ending{
 	{pool.Placed, adopted}:     {outcome: pool.Stopped},
 	{pool.Placed, late}:        {outcome: pool.Late, anyone: true},
-	{pool.Submitting, stopped}: {outcome: pool.Stopped}, // only the process that did not submit knows it
+	{pool.Submitting, stopped}: {outcome: pool.Stopped}, // this replica knows that it sent no submit; no other can know
 	{pool.Submitting, adopted}: {unknown: true},
 	{pool.Submitting, late}:    {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 
@@ -316,7 +316,7 @@ func (b *Buyer) run(ctx context.Context, o *order, state pool.State) {
 	}
 	outcome := b.finish(ctx, o, pool.Bought, n)
 	crash.At("ended")
-	polled := o.facts.Called && n.solvedAt.Sub(o.submitted) >= o.facts.Fallback
+	polled := o.facts.HasCallback && n.solvedAt.Sub(o.submitted) >= o.facts.Fallback
 	if a, _ := b.accounts.of(&o.facts); a != nil && polled && outcome == pool.Solved && !o.elsewhere.Load() {
 		b.noteCallback(a, false)
 	}
@@ -359,7 +359,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 	if ctx.Err() != nil {
 		return news{trigger: stopped}
 	}
-	request := provider.Submission{Identity: o.identity, Image: o.image, Pingback: o.pingback}
+	request := provider.Submission{Identity: o.identity, Image: o.image, CallbackURL: o.callbackURL}
 	o.image = nil
 	asked := time.Now()
 	o.submitted, o.unsolved, f.Submitted = asked, asked, o.onRedis(asked)
@@ -490,7 +490,7 @@ func (b *Buyer) firstPoll(o *order) time.Time {
 		return time.Now()
 	}
 	wait, interval := a.Pace(o.facts.Identity.Type)
-	if _, _, silent := b.accounts.terms(a); o.facts.Called && !silent {
+	if _, _, silent := b.accounts.terms(a); o.facts.HasCallback && !silent {
 		return o.submitted.Add(o.facts.Fallback)
 	}
 	return o.answered.Add(max(wait, o.facts.Shortest-interval))

@@ -12,7 +12,7 @@
 // When a task is submitted, it gets a lead time from a lognormal distribution, and a random
 // decision whether it is unsolvable. The same seed and the same sequence of submissions give the
 // same tasks. A task is ready after its due time. Therefore tasks need no goroutine and no timer.
-// The service ignores the address of a pingback.
+// The service ignores the address of a callback.
 //
 // # Tokens
 //

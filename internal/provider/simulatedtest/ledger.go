@@ -30,7 +30,7 @@ type Tally struct {
 type Sale struct {
 	bought
 	Task        string
-	Pinged      int    // number of pingbacks with a 2xx response
+	CalledBack  int    // number of callbacks with a 2xx response
 	Token       string `json:"-"` // the solution as one text; "" for a failed task
 	TokenSHA256 string
 }
@@ -57,7 +57,7 @@ func (s *Service) ledger() Ledger {
 	l := Ledger{Totals: Tally{ByAction: maps.Clone(s.calls), Submitted: len(tasks),
 		Refused: s.calls[Submit] - len(tasks)}, Sales: make([]Sale, len(tasks))}
 	for i, t := range tasks {
-		sale := Sale{bought: t, Task: strconv.FormatInt(t.Number, 10), Pinged: s.pinged[t.Number]}
+		sale := Sale{bought: t, Task: strconv.FormatInt(t.Number, 10), CalledBack: s.calledBack[t.Number]}
 		if !t.Failed {
 			sale.Token = s.core.Token(t)
 			sale.TokenSHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(sale.Token)))

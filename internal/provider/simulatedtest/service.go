@@ -1,4 +1,4 @@
-// Package simulatedtest is the solving service of package simulated with faults, pingbacks and
+// Package simulatedtest is the solving service of package simulated with faults, callbacks and
 // books, for tests. It keeps every sale.
 //
 // With Setup.LedgerHTTP the service has two more paths, for tests in another process: GET /ledger
@@ -32,10 +32,10 @@ type Setup struct {
 	Threads                   int
 	Seed                      uint64
 
-	LedgerHTTP bool    // serve /ledger, without keys, proxies and token texts, and /faults
-	PingForms  bool    // pingbacks are forms, as those of 2captcha, instead of GETs
-	PingShare  float64 // share of the requested pingbacks that are sent; 0 = all
-	Faults     []Fault // the faults in force at the start; SetFaults replaces them
+	LedgerHTTP    bool    // serve /ledger, without keys, proxies and token texts, and /faults
+	CallbackForms bool    // callbacks are forms, as those of 2captcha, instead of GETs
+	CallbackShare float64 // share of the requested callbacks that are sent; 0 = all
+	Faults        []Fault // the faults in force at the start; SetFaults replaces them
 }
 
 // usualMedian is the median of the lead times, unless the Setup has another.
@@ -46,13 +46,13 @@ type Service struct {
 	core *simulated.Service
 	opts Setup
 
-	ending  context.Context // context that Close cancels
-	end     context.CancelFunc
-	mu      sync.Mutex // guards everything below, and prevents that a pingback starts after Close
-	running sync.WaitGroup
-	calls   map[wire.Action]int
-	pinged  map[int64]int // delivered pingbacks by task
-	faults  []*armedFault // faults in force
+	ending     context.Context // context that Close cancels
+	end        context.CancelFunc
+	mu         sync.Mutex // guards everything below, and prevents that a callback starts after Close
+	running    sync.WaitGroup
+	calls      map[wire.Action]int
+	calledBack map[int64]int // delivered callbacks by task
+	faults     []*armedFault // faults in force
 }
 
 // New returns a service. It starts no goroutine.
@@ -61,7 +61,7 @@ func New(o Setup) *Service {
 	if o.Median == 0 && o.Sigma == 0 {
 		o.Median, o.Sigma = usualMedian, 0.45
 	}
-	s := &Service{opts: o, calls: map[wire.Action]int{}, pinged: map[int64]int{}}
+	s := &Service{opts: o, calls: map[wire.Action]int{}, calledBack: map[int64]int{}}
 	s.core = simulated.New(simulated.Options{
 		Key: o.Key, Median: o.Median, Sigma: o.Sigma, Balance: o.Balance, Threads: o.Threads,
 		FailShare: o.FailShare, Seed: o.Seed, UserAgent: o.UserAgent, Keep: 10_000 * time.Hour,
@@ -71,7 +71,7 @@ func New(o Setup) *Service {
 	return s
 }
 
-// Close cancels the undelivered pingbacks and the calls that a fault delays. It waits for the
+// Close cancels the undelivered callbacks and the calls that a fault delays. It waits for the
 // service's goroutines.
 func (s *Service) Close() {
 	s.mu.Lock()
@@ -97,7 +97,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply := s.core.Answer(r)
 		if c.Action == Submit {
 			c.sold, _ = strconv.ParseInt(string(soldTask.Find(reply.Body)), 10, 64)
-			s.ping(c)
+			s.callBack(c)
 		}
 		return reply
 	}
@@ -116,9 +116,9 @@ var soldTask = regexp.MustCompile(`\d{10}`)
 // query is a call that was parsed but not executed yet.
 type query struct {
 	Attempt
-	pingback string                       // URL for the result of a submit in the protocol in_php; "" = none
-	refuse   func(code string) wire.Reply // returns the answer with an error code
-	sold     int64                        // number of the task that this call sold; 0 = none
+	callbackURL string                       // URL for the result of a submit in the protocol in_php; "" = none
+	refuse      func(code string) wire.Reply // returns the answer with an error code
+	sold        int64                        // number of the task that this call sold; 0 = none
 }
 
 // parse parses a call of a protocol and counts it.
@@ -135,7 +135,7 @@ func (s *Service) parse(r *http.Request, body []byte) *query {
 		q.Identity = c.Order.Identity
 	}
 	if inPHP {
-		q.pingback = c.Order.Pingback
+		q.callbackURL = c.Order.CallbackURL
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -46,7 +46,7 @@ func (c *Call) described() string {
 	}
 	for _, part := range [][2]string{
 		{"key", c.Key}, {"field", c.Order.BadField}, {"undone", strings.Join(c.Order.Undone, " ")},
-		{"pingback", c.Order.Pingback},
+		{"callback", c.Order.CallbackURL},
 		{"proxy", c.Order.Identity.ProxyType}, {"at", c.Order.Identity.Proxy.Reveal()},
 	} {
 		if part[1] != "" {

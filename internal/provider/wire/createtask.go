@@ -89,7 +89,7 @@ func readCreateTask(r Request) Call {
 // order converts the body of createTask to a Submission. If the task type requires a proxy and the task contains none,
 // the identity has no proxy.
 func (b *createTaskRequest) order() Submission {
-	o := Submission{Pingback: b.CallbackURL}
+	o := Submission{CallbackURL: b.CallbackURL}
 	var members map[string]json.RawMessage
 	switch {
 	case len(b.Task) == 0 || string(b.Task) == "null":
@@ -181,7 +181,7 @@ var languagePools = map[string]string{"": "", "en": "en", "ru": "rn"}
 
 // CreateTaskBody returns the body of createTask for a service, without the key. The argument image is
 // nil except for pictures. The error names what the protocol cannot express, and quotes no secret.
-func CreateTaskBody(id captcha.Identity, image []byte, pingback string, service string) (map[string]any, error) {
+func CreateTaskBody(id captcha.Identity, image []byte, callbackURL string, service string) (map[string]any, error) {
 	kind := captcha.Of(id.Type)
 	name := sentName(kind.CreateTask, service)
 	if err := checkExpressible(&id, name); err != nil {
@@ -231,8 +231,8 @@ func CreateTaskBody(id captcha.Identity, image []byte, pingback string, service 
 		task["body"] = base64.StdEncoding.EncodeToString(image)
 	}
 	fields := map[string]any{"task": task}
-	if pingback != "" {
-		fields["callbackUrl"] = pingback
+	if callbackURL != "" {
+		fields["callbackUrl"] = callbackURL
 	}
 	switch pool, known := languagePools[id.Picture.Language]; {
 	case !known:

@@ -127,7 +127,7 @@ func partsOf(body []byte, boundary string) (url.Values, error) {
 // orderOf converts the parameters of in.php to a Submission. Some parameters change neither the solution nor how the
 // client gets it: they name the author of the client program or ask for a dump of the call.
 func orderOf(v url.Values) Submission {
-	o := Submission{Pingback: v.Get("pingback")}
+	o := Submission{CallbackURL: v.Get("pingback")}
 	id, method := &o.Identity, v.Get("method")
 	id.Type = typeOf(func(k captcha.Kind) []captcha.Name { return k.InPHP }, v.Get("version"),
 		func(name string) bool { return name == method })

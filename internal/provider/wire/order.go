@@ -58,10 +58,10 @@ func Read(r Request) Call {
 
 // Submission is what a client submits: the order of a call.
 type Submission struct {
-	Identity captcha.Identity // only its form was checked; incomplete if Bad is set
-	Image    []byte           // the picture whose hash is in Identity; nil for other types
-	Pingback string           // the URL to which the service sends the result; "" = none
-	Bad      string           // the error code for an invalid order of a well-formed call; "" = valid
+	Identity    captcha.Identity // only its form was checked; incomplete if Bad is set
+	Image       []byte           // the picture whose hash is in Identity; nil for other types
+	CallbackURL string           // the URL to which the service sends the result; "" = none
+	Bad         string           // the error code for an invalid order of a well-formed call; "" = valid
 	// the invalid field, if there is one: its key in pools.yaml, or its name in the protocol if it has no key
 	BadField string
 	Undone   []string // sorted names of the unknown fields that have a value

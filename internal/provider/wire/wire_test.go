@@ -195,7 +195,7 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 						t.Errorf("%s, %s: %+v, want %+v", service, protocol, o, id)
 					}
 				}
-				testkit.Equal(t, service+": pingback", tasks.Pingback, "https://hook.example/")
+				testkit.Equal(t, service+": callback", tasks.CallbackURL, "https://hook.example/")
 			}
 		}
 		if kind.Poolable && (kind.Margin <= 0 || kind.Lifetime <= kind.Margin || !kind.Has("pageurl")) ||

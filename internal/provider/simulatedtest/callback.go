@@ -14,15 +14,16 @@ import (
 	"poold/internal/provider/wire"
 )
 
-// pingClient keeps no idle connections, and ignores the proxies in the environment.
-var pingClient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+// callbackClient keeps no idle connections, and ignores the proxies in the environment.
+var callbackClient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// ping starts a goroutine that delivers the pingback of a sold task at the task's due time.
-func (s *Service) ping(q *query) {
+// callBack starts a goroutine that delivers the callback of a sold task at the task's due time.
+func (s *Service) callBack(q *query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lot := rand.New(rand.NewPCG(s.opts.Seed, uint64(q.sold))).Float64()
-	if q.sold == 0 || q.pingback == "" || s.ending.Err() != nil || s.opts.PingShare > 0 && lot >= s.opts.PingShare {
+	left := s.opts.CallbackShare > 0 && lot >= s.opts.CallbackShare
+	if q.sold == 0 || q.callbackURL == "" || s.ending.Err() != nil || left {
 		return
 	}
 	tasks := s.core.Tasks()
@@ -33,11 +34,11 @@ func (s *Service) ping(q *query) {
 		case <-s.ending.Done():
 			return
 		}
-		r, err := s.pingRequest(s.ending, t, q.pingback)
+		r, err := s.callbackRequest(s.ending, t, q.callbackURL)
 		if err != nil {
 			return
 		}
-		resp, err := pingClient.Do(r)
+		resp, err := callbackClient.Do(r)
 		if err != nil {
 			return
 		}
@@ -45,19 +46,19 @@ func (s *Service) ping(q *query) {
 		if resp.StatusCode/100 == 2 {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.pinged[t.Number]++
+			s.calledBack[t.Number]++
 		}
 	})
 }
 
-// pingRequest returns the callback of a task, in a query or in a form. The query keeps what the caller's URL has.
-func (s *Service) pingRequest(ctx context.Context, t simulated.Task, target string) (*http.Request, error) {
+// callbackRequest returns the callback of a task, in a query or in a form. The query keeps what the caller's URL has.
+func (s *Service) callbackRequest(ctx context.Context, t simulated.Task, target string) (*http.Request, error) {
 	code := wire.CodeUnsolvable
 	if !t.Failed {
 		code = s.core.Token(t)
 	}
 	values := url.Values{"id": {strconv.FormatInt(t.Number, 10)}, "code": {code}}.Encode()
-	if !s.opts.PingForms {
+	if !s.opts.CallbackForms {
 		joint := "?"
 		if strings.Contains(target, "?") {
 			joint = "&"

@@ -113,7 +113,7 @@ type Counts struct {
 	NextEnd        time.Duration // until the first deadline of an order
 	Counters       Counters
 	Leads          []time.Duration // the last 48 lead times, newest first
-	Verdicts       []bool          // the last 20 reports, newest first; true = accepted
+	Reports        []bool          // the last 20 reports, newest first; true = accepted
 	Failures       []Failure       // the last 5 failed orders, newest first
 	Brake          Brake           // what keeps the identity from buying
 	Status         string          // what the last decision noted; see Decided
@@ -191,8 +191,8 @@ func readCounts(v []any) Counts {
 	for _, lead := range stats.list("leads") {
 		c.Leads = append(c.Leads, time.Duration(lead)*time.Millisecond)
 	}
-	for _, verdict := range stats.list("verdicts") {
-		c.Verdicts = append(c.Verdicts, verdict == 1)
+	for _, outcome := range stats.list("reports") {
+		c.Reports = append(c.Reports, outcome == 1)
 	}
 	for _, line := range strings.Split(stats["failures"], ",") {
 		if at, reason, ok := strings.Cut(line, "|"); ok {

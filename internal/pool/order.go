@@ -180,8 +180,8 @@ var end = newScript("end", `
 --      15 number of other providers that may get the next order, then the scope of each budget in money
 -- Reply {outcome, next identity of the queue, 1: a decision is due soon}; outcome may be gone, or other: another
 -- replica owns the order.
-local order, replica, outcome, born_after, lifetime, margin, token, row, reason, answer, lead, task, costly,
-  captcha_type, others = unpack(ARGV)
+local order, replica, outcome, born_after, lifetime, margin, token, row, reason, answer, lead, task,
+  costs_though_failed, captcha_type, others = unpack(ARGV)
 local journal, deadlines, permits, inflight, tokens, tickets, key_brake, id_brake, _, _, _, value_key, token_key,
   sale_key = unpack(KEYS)
 local owner, state, placed, id, account, price =
@@ -197,10 +197,12 @@ redis.call('HSET', journal, 'state', 'ended')
 redis.call('PEXPIRE', journal, 60000)
 redis.call('SREM', '@owned:' .. owner, order)
 -- 2. Counters and budgets.
-local counted = state == 'bought' or state == 'unknown'
-local paid = outcome == 'solved' or outcome == 'failed' or outcome == 'lost' or outcome == 'bad_parameters' and counted
-if paid ~= counted then count(id, 'bought', paid and 1 or -1) end -- both ways: an unknown order may have been refused
-local costs = outcome == 'solved' or outcome == 'lost' or costly == '1'
+local was_bought = state == 'bought' or state == 'unknown'
+local is_bought = outcome == 'solved' or outcome == 'failed' or outcome == 'lost' or
+  outcome == 'bad_parameters' and was_bought
+-- both ways: an unknown order may have been refused
+if is_bought ~= was_bought then count(id, 'bought', is_bought and 1 or -1) end
+local costs = outcome == 'solved' or outcome == 'lost' or costs_though_failed == '1'
 if not costs then
   for i = 15, #KEYS do redis.call('ZREM', KEYS[i], order) end
   for i = 16, #ARGV do charge(ARGV[i], placed, -micros(price)) end -- on the day of its placing
@@ -238,7 +240,7 @@ if outcome == 'solved' then
     end
   end
 elseif outcome ~= 'stopped' then
-  count(id, outcome == 'bad_parameters' and (paid and 'failed' or 'refused') or outcome, 1)
+  count(id, outcome == 'bad_parameters' and (is_bought and 'failed' or 'refused') or outcome, 1)
 end
 if costs and tonumber(price) > 0 then count(id, 'spent', price) end
 if costs then charge('spent', now, micros(price)) end

@@ -24,11 +24,11 @@ if by ~= '' then
   return {result, id, provider, task, now - born}
 end
 redis.call('SET', KEYS[1], sale .. '|' .. said .. ARGV[2], 'PX', math.max(1, redis.call('PTTL', KEYS[1])))
-local verdict = ARGV[1] == '1' and 'accepted' or 'rejected'
-count(id, verdict, 1)
-keep('@stats:' .. counter_id(id), 'verdicts', ARGV[1], 20)
-if captcha_type ~= '' then tally(provider, captcha_type, 'report:', {['report:' .. verdict .. ':' .. ARGV[6]] = 1}) end
-if ARGV[5] ~= '' then tell('handouts', 'kind', verdict, 'order', ARGV[4], 'row', ARGV[5]) end
+local outcome = ARGV[1] == '1' and 'accepted' or 'rejected'
+count(id, outcome, 1)
+keep('@stats:' .. counter_id(id), 'reports', ARGV[1], 20)
+if captcha_type ~= '' then tally(provider, captcha_type, 'report:', {['report:' .. outcome .. ':' .. ARGV[6]] = 1}) end
+if ARGV[5] ~= '' then tell('handouts', 'kind', outcome, 'order', ARGV[4], 'row', ARGV[5]) end
 return {1, id, provider, task, now - born}
 `)
 

@@ -276,7 +276,7 @@ var tables = map[string][]row{
 		}},
 		{name: "an identity is decided before its time, and its old tokens expire",
 			given: "RPUSH tokens:A now+900|o0\n" + twoTokens +
-				"ZADD due now+5000 A\nHSET stats:A hits 3 leads 9000,8000 verdicts 1,0 failures now-9000|no,now-9900|bad\n",
+				"ZADD due now+5000 A\nHSET stats:A hits 3 leads 9000,8000 reports 1,0 failures now-9000|no,now-9900|bad\n",
 			call: decides(9)},
 		{name: "orders and tickets count", given: oneToken +
 			"ZADD inflight:A now+30000 o8 now+40000 o9\nZADD tickets:A 1767323045000001 1000|r1|x\n", call: decides(2)},
@@ -671,7 +671,7 @@ var tables = map[string][]row{
 		{name: "a good report counts once, also if it is repeated",
 			given: "SET sale:o A|main|7|now-5000|\nPEXPIRE sale:o 99000\n", call: reported(true, "n"), twice: true},
 		{name: "a bad report is listed before the earlier ones",
-			given: "SET sale:o A|main|7|now-5000|\nHSET stats:A verdicts 1,1\n", call: reported(false, "n")},
+			given: "SET sale:o A|main|7|now-5000|\nHSET stats:A reports 1,1\n", call: reported(false, "n")},
 		{name: "a report on the token of a guest counts for all guests",
 			given: "SET sale:o guest-A|main|7|now-5000|\n", call: reported(true, "n")},
 		{name: "a report on a compared provider counts in its sums",

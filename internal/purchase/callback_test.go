@@ -64,7 +64,7 @@ func TestCallbacks(t *testing.T) {
 			two := w.replica("r2", e)
 			one.mustBuy(spec())
 			time.Sleep(20 * second)
-			back := request(f.requests[0].Pingback, c.query)
+			back := request(f.requests[0].CallbackURL, c.query)
 			if c.change != nil {
 				c.change(&back)
 			}
@@ -93,8 +93,8 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 		r.mustBuy(spec())
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
-		_ = r.Callback(t.Context(), request(f.requests[0].Pingback, "id=T1&code=03AF1"))
-		_ = r.Callback(t.Context(), request(f.requests[1].Pingback, "id=T1&code=03AF2")) // the task of another order
+		_ = r.Callback(t.Context(), request(f.requests[0].CallbackURL, "id=T1&code=03AF1"))
+		_ = r.Callback(t.Context(), request(f.requests[1].CallbackURL, "id=T1&code=03AF2")) // the task of another order
 		testkit.Equal(t, "outcomes", r.counted(), "callback main malformed, callback main settled")
 		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active active solved") // the third one has the task
 		testkit.Equal(t, "bought", w.number("stats:"+string(identity.ID()), "bought"), "2")
@@ -105,7 +105,7 @@ func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 		f, e := calledBack("s")
 		r := w.replica("r1", e)
 		f.submit = func(_ int, q provider.Submission) (string, error) {
-			_ = r.Callback(context.Background(), request(q.Pingback, "id=T1&code=03AF"))
+			_ = r.Callback(context.Background(), request(q.CallbackURL, "id=T1&code=03AF"))
 			return "T1", nil
 		}
 		r.mustBuy(spec())
@@ -132,7 +132,7 @@ func TestACallbackIsCompleted(t *testing.T) {
 			r := w.replica("r1", e)
 			r.mustBuy(spec())
 			time.Sleep(5 * second)
-			_ = r.Callback(t.Context(), request(f.requests[0].Pingback, c.query))
+			_ = r.Callback(t.Context(), request(f.requests[0].CallbackURL, c.query))
 			call := pool.Call{Name: "call", ID: identity.ID()}
 			token, err := r.pool.Take(t.Context(), &call)
 			testkit.NoError(t, err)
@@ -157,7 +157,7 @@ func TestTheAgeOfATokenOfACallback(t *testing.T) {
 			at := time.Now()
 			r.mustBuy(spec())
 			time.Sleep(40 * second)
-			back := request(f.requests[0].Pingback, "id=main1&code=03AF")
+			back := request(f.requests[0].CallbackURL, "id=main1&code=03AF")
 			back.At = at.Add(c.arrived)
 			_ = r.Callback(t.Context(), back)
 			_, born := w.take(r)
@@ -176,7 +176,7 @@ func TestDeadLetters(t *testing.T) {
 		r.mustBuy(spec())
 		time.Sleep(20 * second)
 		w.setDown(true)
-		back := request(f.requests[0].Pingback, "id=main1&code=03AF")
+		back := request(f.requests[0].CallbackURL, "id=main1&code=03AF")
 		for range 2 {
 			testkit.NoError(t, r.Callback(t.Context(), back))
 		}
@@ -207,10 +207,10 @@ func TestDeadLetters(t *testing.T) {
 		dead := w.replica("dead", e)
 		dead.kill()
 		for i := range 2 {
-			back := request(f.requests[i].Pingback, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i))
+			back := request(f.requests[i].CallbackURL, fmt.Sprintf("id=main%d&code=03AF%d", i+1, i))
 			testkit.NoError(t, dead.Callback(t.Context(), back))
 		}
-		_ = one.Callback(t.Context(), request(f.requests[1].Pingback, "id=main2&code=ERROR_CAPTCHA_UNSOLVABLE"))
+		_ = one.Callback(t.Context(), request(f.requests[1].CallbackURL, "id=main2&code=ERROR_CAPTCHA_UNSOLVABLE"))
 		next := purchase.New(purchase.Config{Pool: one.pool, Letters: dead.folder, Observer: one, Log: one.log.Logger()})
 		testkit.NoError(t, next.OpenDeadLetters())
 		done, err := next.Replay(t.Context())
@@ -225,7 +225,7 @@ func TestDeadLetters(t *testing.T) {
 		r := w.replica("r1", e)
 		r.mustBuy(spec())
 		w.setDown(true)
-		testkit.NoError(t, r.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF")))
+		testkit.NoError(t, r.Callback(t.Context(), request(f.requests[0].CallbackURL, "id=main1&code=03AF")))
 		time.Sleep(201 * second)
 		done, err := r.Replay(t.Context())
 		if err != nil || r.DeadLetterCount() != 0 || !strings.Contains(r.counted(), "dead_letter main expired") {
@@ -241,7 +241,7 @@ func TestDeadLetters(t *testing.T) {
 		dead.kill()
 		_ = os.RemoveAll(dead.folder)
 		_ = os.WriteFile(dead.folder, nil, 0o600)
-		err := dead.Callback(t.Context(), request(f.requests[0].Pingback, "id=main1&code=03AF"))
+		err := dead.Callback(t.Context(), request(f.requests[0].CallbackURL, "id=main1&code=03AF"))
 		testkit.ErrorIs(t, "a callback", err, purchase.ErrNotKept)
 		testkit.Equal(t, "outcomes", dead.counted(), "callback main refused")
 	})
@@ -266,7 +266,7 @@ func TestSilentCallbacks(t *testing.T) {
 		time.Sleep(11 * second)
 		testkit.Equal(t, "polls", f.pollTimes(), "60 121 182 193")
 		r.mustBuy(spec())
-		_ = r.Callback(t.Context(), request(f.requests[4].Pingback, "id=main5&code=03AF&useragent=U"))
+		_ = r.Callback(t.Context(), request(f.requests[4].CallbackURL, "id=main5&code=03AF&useragent=U"))
 		r.mustBuy(spec())
 		time.Sleep(61 * second)
 		testkit.Equal(t, "polls", f.pollTimes(), "60 121 182 193 254")
@@ -279,7 +279,7 @@ func TestSilentCallbacks(t *testing.T) {
 		for i := range 4 {
 			one.mustBuy(spec())
 			time.Sleep(5 * second)
-			_ = two.Callback(t.Context(), request(f.requests[i].Pingback,
+			_ = two.Callback(t.Context(), request(f.requests[i].CallbackURL,
 				fmt.Sprintf("id=main%d&code=03AF%d&useragent=U", i+1, i)))
 			time.Sleep(60 * second)
 		}

@@ -17,7 +17,7 @@ type Refusals struct {
 }
 
 // Tell reports a budget that refused an order. If the order was for a guest, it answers the callers for whom no order
-// is in flight. They wait if permits or a short pause are the cause.
+// is in flight. They continue to wait if a permit, or the end of a short brake, is all that the order needs.
 func (r Refusals) Tell(ctx context.Context, s *Spec, cause error) {
 	var refused *pool.NotPlacedError
 	errors.As(cause, &refused)

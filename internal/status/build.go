@@ -346,7 +346,7 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Sp
 		Name: t.Name, Type: string(t.Identity.Type), Identity: string(t.ID), Owner: t.Owner,
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl, Depth: t.Depth, Refill: string(t.Refill),
 		State: cause.State, Reason: cause.Reason, FailedInARow: s.Brake.Failures,
-		Marks: marks(plan.Failing && cause.State != refill.Refused, s.Verdicts),
+		Marks: marks(plan.Failing && cause.State != refill.Refused, s.Reports),
 		Want:  plan.Want, Forecast: thousandths(plan.Forecast), Risk: thousandths(plan.Risk), LimitedBy: plan.Limit,
 		Warm: plan.Warm, Fresh: s.Fresh, Ageing: s.Fresh - s.Outliving, InFlight: s.Orders, BoughtInFlight: s.Bought,
 		Unknown: s.Unknown, Waiting: s.Waiting, Counters: countersOf(f, s.Waiting), Spent: spent(f, priced),
@@ -384,18 +384,18 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Sp
 }
 
 // marks lists the marks of a target. The result is never nil.
-func marks(failing bool, verdicts []bool) []string {
+func marks(failing bool, reports []bool) []string {
 	list := []string{}
 	if failing {
 		list = append(list, markFailing)
 	}
 	rejected := 0
-	for _, accepted := range verdicts {
+	for _, accepted := range reports {
 		if !accepted {
 			rejected++
 		}
 	}
-	if len(verdicts) >= fewReports && 2*rejected > len(verdicts) {
+	if len(reports) >= fewReports && 2*rejected > len(reports) {
 		list = append(list, markRejected)
 	}
 	return list

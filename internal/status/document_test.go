@@ -49,8 +49,8 @@ func busySources() Sources {
 		Counts: pool.Counts{
 			Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887*time.Millisecond + 499*time.Microsecond,
 			At: day, Leads: []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
-			Verdicts: []bool{false, true, true, false, false},
-			Brake:    pool.Brake{Failures: 5}, Outliving: 1,
+			Reports: []bool{false, true, true, false, false},
+			Brake:   pool.Brake{Failures: 5}, Outliving: 1,
 			Counters: pool.Counters{
 				Hits: 97, Waited: 2, Missed: 1, Left: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
 				Returned: 3, Flushed: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499,

@@ -80,19 +80,19 @@ func TestCompleteCounters(t *testing.T) {
 // Few reports are not enough for a mark.
 func TestMarks(t *testing.T) {
 	for _, c := range []struct {
-		failing  bool
-		verdicts string // + accepted, - rejected
-		want     string
+		failing bool
+		reports string // + accepted, - rejected
+		want    string
 	}{
 		{false, "", ""}, {false, "----", ""}, {false, "+--+-", "mostly_rejected"}, {false, "+-+-+", ""},
 		{false, "---+++", ""},
 		{true, "+++++", "failing"}, {true, "-----", "failing mostly_rejected"},
 	} {
-		var verdicts []bool
-		for _, v := range c.verdicts {
-			verdicts = append(verdicts, v == '+')
+		var reports []bool
+		for _, v := range c.reports {
+			reports = append(reports, v == '+')
 		}
-		if got := marks(c.failing, verdicts); got == nil || strings.Join(got, " ") != c.want {
+		if got := marks(c.failing, reports); got == nil || strings.Join(got, " ") != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}

@@ -153,7 +153,7 @@ func (d *daemon) wire(ctx context.Context, set *targets.Set, access bool) (err e
 	}
 	d.replica.Address = net.JoinHostPort(host, port)
 	d.pool = pool.New(pool.Config{
-		Slow: d.redis.Slow, Hot: d.redis.Hot, Prefix: set.Redis.Prefix, Replica: d.replica.Name(), Log: log,
+		Slow: d.redis.Slow, Fast: d.redis.Fast, Prefix: set.Redis.Prefix, Replica: d.replica.Name(), Log: log,
 		Away:    d.redis.Away,
 		Changed: func(id captcha.ID) { d.manager.Changed(id) },
 		Money:   func(amount string) string { return d.file.Current().Currency.With(amount) },

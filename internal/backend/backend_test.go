@@ -66,5 +66,5 @@ targets: {a: {type: turnstile, sitekey: k, pageurl: "https://example.com/", owne
 		t.Error(err)
 	}
 	db.SetTLS(targets.RedisTLS{})
-	testkit.ErrorIs(t, "without the certificates", db.Hot.Ping(t.Context()).Err(), redisdb.ErrDown)
+	testkit.ErrorIs(t, "without the certificates", db.Fast.Ping(t.Context()).Err(), redisdb.ErrDown)
 }

@@ -55,7 +55,7 @@ func (w *world) replica() *pool.Pool {
 		Log: slog.New(slog.DiscardHandler)})
 	testkit.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = db.Close() })
-	return pool.New(pool.Config{Slow: db.Slow, Hot: db.Slow, Prefix: db.Prefix, Replica: fmt.Sprintf("%p", db),
+	return pool.New(pool.Config{Slow: db.Slow, Fast: db.Slow, Prefix: db.Prefix, Replica: fmt.Sprintf("%p", db),
 		Log: slog.New(slog.DiscardHandler)})
 }
 

@@ -54,8 +54,8 @@ func (c *Context) Ctx() context.Context { return c.Request().Context() }
 // RequestID returns the id of the request.
 func (c *Context) RequestID() string { return c.Response().Header().Get(echo.HeaderXRequestID) }
 
-// placesOf names the caller in solve.Places: "" without keys, and until a client's key has been read.
-func (c *Context) placesOf() string {
+// callerName names the caller for a solve.Semaphore: "" without keys, and until a client's key has been read.
+func (c *Context) callerName() string {
 	if c.Caller == nil || c.Caller == Anyone {
 		return ""
 	}

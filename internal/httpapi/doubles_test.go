@@ -213,7 +213,7 @@ func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
 	db, err := redisdb.Open(o)
 	testkit.NoError(t, err)
 	p := pool.New(pool.Config{
-		Slow: db.Hot, Hot: db.Hot, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
+		Slow: db.Fast, Fast: db.Fast, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
 		Away: db.Away,
 	})
 	w.db, w.Pool = db, p

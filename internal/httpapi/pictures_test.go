@@ -36,7 +36,7 @@ func TestPicturesAreLimited(t *testing.T) {
 	set := solvingSet(t, append(allKeys(), other)...)
 	set.Solve.Rate = targets.Rate{}
 	d := start(t, set, nil, nil)
-	d.pictures = solve.NewPlaces(4)
+	d.pictures = solve.NewSemaphore(4)
 	release := make(chan struct{})
 	var waiting atomic.Int64
 	d.solver.token.Value = "some letters"
@@ -103,6 +103,6 @@ func TestOnlyAKeyHasItsOwnShareOfThePlaces(t *testing.T) {
 		caller *Caller
 		want   string
 	}{{nil, ""}, {Anyone, ""}, {&Caller{StableName: "a"}, "a"}} {
-		testkit.Equal(t, "name in the places", (&Context{Caller: c.caller}).placesOf(), c.want)
+		testkit.Equal(t, "name in the places", (&Context{Caller: c.caller}).callerName(), c.want)
 	}
 }

@@ -182,8 +182,8 @@ func (c *Context) decode(body []byte, want string, into any) error {
 }
 
 // reserve takes one of the places for bodies larger than MaxBody, which contain pictures, until release is called.
-func reserve(c *Context, places *solve.Places) (release func(), err error) {
-	release, ok := places.Take(c.placesOf())
+func reserve(c *Context, limit *solve.Semaphore) (release func(), err error) {
+	release, ok := limit.Take(c.callerName())
 	if !ok {
 		err = NewProblem(CodeOverloaded, "too many requests with pictures are in flight")
 	}
@@ -193,13 +193,13 @@ func reserve(c *Context, places *solve.Places) (release func(), err error) {
 // readPicture reads a body of at most the given number of bytes. The caller must call release when it no longer needs
 // the picture, even after an error. Without a free place for a large body, readPicture reads the body, discards it and
 // fails with CodeOverloaded. It reads it because many clients read no response before they have sent their request.
-func readPicture(c *Context, places *solve.Places, most int64) (body []byte, release func(), err error) {
+func readPicture(c *Context, limit *solve.Semaphore, most int64) (body []byte, release func(), err error) {
 	release = func() {}
 	r := c.Request()
 	large := r.ContentLength < 0 || r.ContentLength > MaxBody
 	if large { // it takes longer than other bodies; before a right key, package listener allows 10 s
 		_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(pictureLimit))
-		if release, err = reserve(c, places); err != nil {
+		if release, err = reserve(c, limit); err != nil {
 			_, _ = io.Copy(io.Discard, http.MaxBytesReader(c.Response().Writer, r.Body, most))
 			return nil, release, err
 		}

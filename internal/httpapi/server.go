@@ -110,8 +110,8 @@ const mostPictures, mostStrangers = 256, 64
 type Server struct {
 	Deps
 
-	pictures    *solve.Places
-	strangers   *solve.Places // of callers whose key is in the body
+	pictures    *solve.Semaphore
+	strangers   *solve.Semaphore // of callers whose key is in the body
 	wrongKeys   func(address string) bool
 	wrongLogged func(address string) bool // log lines about wrong keys
 	refusals    func(caller string) bool  // log lines about refused calls of clients
@@ -126,7 +126,7 @@ type Server struct {
 // New returns a Server and starts nothing.
 func New(d Deps) *Server {
 	s := &Server{
-		Deps: d, pictures: solve.NewPlaces(mostPictures), strangers: solve.NewPlaces(mostStrangers),
+		Deps: d, pictures: solve.NewSemaphore(mostPictures), strangers: solve.NewSemaphore(mostStrangers),
 		wrongKeys: perSender(triesAMinute, RetryWrong), wrongLogged: perSender(1, time.Minute),
 		refusals: perSender(1, refusalEvery), current: new(Access),
 	}

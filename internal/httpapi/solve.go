@@ -142,7 +142,7 @@ func (s *Server) ofGuest(c *Context, asked targets.SolveRequest) solve.Request {
 		ID: spec.ID, Margin: margin, MostTickets: solve.MostWaiting, Wait: asked.Timeout,
 		Row: s.Row(c, ImageOf(&asked), true), Budget: c.Caller.limits(),
 	}
-	return solve.Request{Caller: c.placesOf(), Call: &call, Guest: spec, Rate: pool.Rate(set.Solve.Rate)}
+	return solve.Request{Caller: c.callerName(), Call: &call, Guest: spec, Rate: pool.Rate(set.Solve.Rate)}
 }
 
 // admitSolve sets the target of an identity, or none for a guest. If the caller may not request the

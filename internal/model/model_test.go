@@ -384,7 +384,7 @@ func (m *model) start(i int) {
 	})
 	log := slog.New(slog.NewTextHandler(m, &slog.HandlerOptions{Level: slog.LevelError}))
 	n.pool = pool.New(pool.Config{
-		Slow: n.client, Hot: n.client, Prefix: "m", Replica: fmt.Sprint("r", m.names.Add(1)), Log: log,
+		Slow: n.client, Fast: n.client, Prefix: "m", Replica: fmt.Sprint("r", m.names.Add(1)), Log: log,
 		Beat: 20 * time.Millisecond, Changed: func(id captcha.ID) { n.manager.Changed(id) },
 	})
 	buyer := purchase.New(purchase.Config{Pool: n.pool, Letters: m.TempDir(), Sink: true, Observer: m, Log: log,

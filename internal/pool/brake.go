@@ -80,8 +80,8 @@ type Brake struct {
 	Since  time.Time     // zero: it counts failures, and does not brake yet
 	Every  time.Duration // between two probes
 	Next   time.Time     // of the next probe
-	// Failures counts the orders that failed or were refused in a row.
-	Failures int
+	// FailedInARow counts the orders that failed or were refused in a row.
+	FailedInARow int
 
 	Paused  string    // what the operator said; "" = not paused
 	Resumes time.Time // zero = the pause has no end
@@ -101,7 +101,7 @@ func (b Brake) IsPaused() bool { return b.Paused != "" }
 // or a minute.
 func readBrake(f fields, at time.Time) Brake {
 	b := Brake{Kind: f["kind"], Reason: f["reason"], Every: time.Duration(f.int("every")) * time.Millisecond,
-		Failures: int(f.int("failures"))}
+		FailedInARow: int(f.int("failed_in_a_row"))}
 	if f["since"] != "" && f["next"] != "" {
 		b.Since, b.Next = millis(f["since"]), millis(f["next"])
 		if latest := at.Add(max(b.Every, time.Minute)); b.Next.After(latest) {

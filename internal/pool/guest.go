@@ -12,17 +12,17 @@ import (
 // ID differs from that of a target with the same identity, so a new or removed target changes nothing for guests. All
 // guests share their counters, because each picture is a guest of its own.
 
-const guestMark = "guest-"
+const guestPrefix = "guest-"
 
 // Guests is the ID under which the counters of all guests are kept.
 const Guests captcha.ID = "guests"
 
 // Guest returns the ID of an identity without a target.
-func Guest(id captcha.ID) captcha.ID { return guestMark + id }
+func Guest(id captcha.ID) captcha.ID { return guestPrefix + id }
 
-// IdentityOf returns the ID without the mark of a guest, and whether it had this mark.
+// IdentityOf returns the ID without the prefix of a guest, and whether it had this prefix.
 func IdentityOf(id captcha.ID) (identity captcha.ID, guest bool) {
-	text, guest := strings.CutPrefix(string(id), guestMark)
+	text, guest := strings.CutPrefix(string(id), guestPrefix)
 	return captcha.ID(text), guest
 }
 

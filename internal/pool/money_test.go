@@ -51,7 +51,7 @@ func TestOrdersNeverExceedTheMoney(t *testing.T) {
 	var orders sync.WaitGroup
 	var running, bought atomic.Int64
 	replica := func(name string) *Pool {
-		return New(Config{Slow: db, Hot: db, Prefix: "p", Replica: name, Log: slog.New(slog.DiscardHandler)})
+		return New(Config{Slow: db, Fast: db, Prefix: "p", Replica: name, Log: slog.New(slog.DiscardHandler)})
 	}
 	for r := range 4 {
 		p := replica(fmt.Sprint("r", r))

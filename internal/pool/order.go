@@ -53,8 +53,8 @@ local probes = {}
 -- braked returns the refusal of a brake, after queuing the identity if the brake is an account's. It returns nil if no
 -- brake is set, or if the brake lets a probe pass, which it then adds to probes.
 local function braked(key, name)
-  local next, every, reason, paused, resumes, kind, since, failures = unpack(redis.call('HMGET', key,
-    'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failures'))
+  local next, every, reason, paused, resumes, kind, since, failed_in_a_row = unpack(redis.call('HMGET', key,
+    'next', 'every', 'reason', 'paused', 'resumes', 'kind', 'since', 'failed_in_a_row'))
   local resumed = tonumber(resumes or 0) > 0 and tonumber(resumes) <= now
   if paused and not resumed then return {'paused', 0, paused, ''} end
   if not next then return end
@@ -63,7 +63,7 @@ local function braked(key, name)
     if name ~= '' then queue(account, now + wait) end
     return {'brake', wait, name .. reason, kind or ''}
   end
-  local rest = name == '' and failures + 1 + redis.call('ZCARD', KEYS[5]) >= 15 and since + 60000 or 0
+  local rest = name == '' and failed_in_a_row + 1 + redis.call('ZCARD', KEYS[5]) >= 15 and since + 60000 or 0
   probes[#probes + 1] = {key, math.max(now + every, rest)}
 end
 if redis.call('EXISTS', KEYS[8], KEYS[9]) > 0 then
@@ -227,7 +227,7 @@ if outcome == 'solved' then
     else
       quiet = redis.call('EXISTS', id_brake) == 0
       if not quiet and not stays then
-        redis.call('HDEL', id_brake, 'kind', 'reason', 'since', 'count', 'failures', 'every', 'next')
+        redis.call('HDEL', id_brake, 'kind', 'reason', 'since', 'count', 'failed_in_a_row', 'every', 'next')
       end
       local avoided = not quiet and redis.call('HGET', id_brake, 'avoid:' .. account)
       -- The account solves the identity again, so the identity no longer avoids it.
@@ -262,11 +262,12 @@ local function brake(key, weight, from, every, most)
   local strict = kind and kind ~= outcome and string.find('bad_parameters account outage polls hangs', kind, 1, true)
   if strict then return end -- it stays
   local n, probe = redis.call('HINCRBY', key, 'count', weight), since and placed > tonumber(since)
-  local failures = redis.call('HINCRBY', key, 'failures', 1)
+  local failed_in_a_row = redis.call('HINCRBY', key, 'failed_in_a_row', 1)
   redis.call('HSET', key, 'kind', outcome, 'reason', reason)
   if interval and kind == outcome then every = math.min(most, probe and 2 * interval or tonumber(interval)) end
   if n >= from then
-    local rest = key == id_brake and failures + redis.call('ZCARD', inflight) >= 15 and (since or now) + 60000 or 0
+    local many = key == id_brake and failed_in_a_row + redis.call('ZCARD', inflight) >= 15
+    local rest = many and (since or now) + 60000 or 0
     redis.call('HSET', key, 'every', every, 'next', math.max(now + every, rest))
     redis.call('HSETNX', key, 'since', now)
     if key == id_brake and captcha_type ~= '' then redis.call('HSET', key, 'avoid:' .. account, now + 600000) end

@@ -26,7 +26,7 @@ import (
 // Config configures a Pool.
 type Config struct {
 	Slow    redis.UniversalClient
-	Hot     redis.UniversalClient // for takes, cancels and beats: orders that wait for a connection must not hold them up
+	Fast    redis.UniversalClient // for takes, cancels and beats: orders that wait for a connection must not hold them up
 	Prefix  string                // of every key
 	Replica string                // a name that no earlier process had
 	Log     *slog.Logger

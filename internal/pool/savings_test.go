@@ -20,7 +20,7 @@ func TestSavings(t *testing.T) {
 		server := redistest.InBubble(t)
 		db, _ := server.Client(redis.Options{})
 		defer func() { _ = db.Close() }()
-		p := New(Config{Slow: db, Hot: db, Prefix: "p", Log: slog.New(slog.DiscardHandler)})
+		p := New(Config{Slow: db, Fast: db, Prefix: "p", Log: slog.New(slog.DiscardHandler)})
 		at := time.Date(2028, 2, 28, 23, 59, 59, 0, time.UTC)
 		for _, c := range []struct {
 			pass time.Duration

@@ -370,7 +370,7 @@ func (p *Pool) runScript(ctx context.Context, s *script, keys []string, args ...
 	defer stop()
 	db := p.c.Slow
 	if s == take || s == cancel || s == beat {
-		db = p.c.Hot
+		db = p.c.Fast
 	}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if err := p.c.Away(); err != nil { // known to be away: the call does not wait for the limit

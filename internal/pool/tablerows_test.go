@@ -287,7 +287,7 @@ var tables = map[string][]row{
 		{name: "a task that nobody can poll any more is no demand",
 			given: "ZADD tickets:A 1767322144999999 0||c 1767322145000000 0||d\n", call: decides(0)},
 		{name: "a decision has the brake and the pause",
-			given: "HSET brake:A kind refused reason no since now-1000 count 9 failures 3 every 5000 next now+99000 " +
+			given: "HSET brake:A kind refused reason no since now-1000 count 9 failed_in_a_row 3 every 5000 next now+99000 " +
 				"paused because resumes now+7000\n", call: decides(0)},
 		{name: "a decision does not have a pause that has ended",
 			given: "HSET brake:A paused because resumes now-1\n", call: decides(0)},
@@ -396,9 +396,9 @@ var tables = map[string][]row{
 		{name: "no order is placed while the identity has a brake",
 			given: "HSET brake:A next now+3000 every 5000 reason no\n", call: placed(nil)},
 		{name: "an order is placed as the probe of a braked identity",
-			given: "HSET brake:A since now-9000 next now-1 every 5000 failures 13 reason no\n", call: placed(nil)},
+			given: "HSET brake:A since now-9000 next now-1 every 5000 failed_in_a_row 13 reason no\n", call: placed(nil)},
 		{name: "a probe that may be the fifteenth failure makes the next one wait longer",
-			given: "HSET brake:A since now-9000 next now-1 every 5000 failures 13\nZADD inflight:A now+9 x\n",
+			given: "HSET brake:A since now-9000 next now-1 every 5000 failed_in_a_row 13\nZADD inflight:A now+9 x\n",
 			call:  placed(nil)},
 		{name: "a brake lasts no longer than its interval, or a minute",
 			given: "HSET brake:A next now+3600000 every 5000 reason no\n", call: placed(nil)},
@@ -538,8 +538,8 @@ var tables = map[string][]row{
 		{name: "the third refusal brakes the identity, and the twentieth the account", given: aSubmit +
 			"HSET brake:A count 6 kind refused\nHSET brake:k count 19 kind refused\n", call: ended(how(Refused))},
 		{name: "a fourteenth failure with an order in flight makes the next probe wait longer", given: aSubmit +
-			"HSET brake:A kind refused since now-9000 count 39 every 5000 next now+4000 failures 13\nZADD inflight:A now+9 x\n",
-			call: ended(how(Refused))},
+			"HSET brake:A kind refused since now-9000 count 39 every 5000 next now+4000 failed_in_a_row 13\n" +
+			"ZADD inflight:A now+9 x\n", call: ended(how(Refused))},
 		{name: "a solve ends the identity's brake but not its pause", given: anOrder +
 			"HSET brake:A kind failed reason no since now-9 count 8 every 5000 next now+9 paused why resumes 0\n",
 			call: ended(nil)},

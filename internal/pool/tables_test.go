@@ -128,7 +128,7 @@ func play(t *testing.T, r row) string {
 	server := redistest.InBubble(t)
 	db, _ := server.Client(redis.Options{})
 	defer func() { _ = db.Close() }()
-	p := New(Config{Slow: db, Hot: db, Prefix: "p", Replica: "r1", Outbox: 3, Log: slog.New(slog.DiscardHandler)})
+	p := New(Config{Slow: db, Fast: db, Prefix: "p", Replica: "r1", Outbox: 3, Log: slog.New(slog.DiscardHandler)})
 	calls := &recorder{pool: p}
 	ctx := t.Context()
 	var heard []string
@@ -403,7 +403,7 @@ func TestWaitersEnd(t *testing.T) {
 	}
 }
 
-// Takes, cancels and beats have the connections of Hot; orders cannot hold them up.
+// Takes, cancels and beats have the connections of Fast; orders cannot hold them up.
 func TestOrdersDoNotHoldUpTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
@@ -411,13 +411,13 @@ func TestOrdersDoNotHoldUpTakes(t *testing.T) {
 		slow, _ := server.Client(redis.Options{})
 		testkit.NoError(t, slow.Close())
 		defer func() { _ = hot.Close() }()
-		p := New(Config{Slow: slow, Hot: hot, Prefix: "p", Replica: "r1", Log: slog.New(slog.DiscardHandler)})
+		p := New(Config{Slow: slow, Fast: hot, Prefix: "p", Replica: "r1", Log: slog.New(slog.DiscardHandler)})
 		_, err := p.Beat(t.Context())
 		testkit.NoError(t, err)
 		_, err = p.Take(t.Context(), &Call{Name: "c", ID: "A"})
 		testkit.Equal(t, "a take from the empty stock", fmt.Sprint(err), "pool: empty")
 		if _, err = p.Begin(t.Context(), "o", "n"); err == nil {
-			t.Error("an order uses Hot")
+			t.Error("an order uses Fast")
 		}
 	})
 }

@@ -123,10 +123,10 @@ return {done, now}
 // Idempotency-Key keeps its token, and a later take of it may get one, because its caller may repeat the request.
 var cancel = newScript("cancel", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 outbox:handouts 6 due
--- ARGV 1 id 2 ticket 3 margin_ms 4 ms of the mark 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
+-- ARGV 1 id 2 ticket 3 margin_ms 4 tombstone_ms 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row
 --      8 scope of the caller's budget ('' = none)
 -- Reply {1 a token returned, else 0}
-local id, ticket, margin, mark, keyed, counter, row, scope = unpack(ARGV)
+local id, ticket, margin, tombstone, keyed, counter, row, scope = unpack(ARGV)
 local done = redis.call('GET', KEYS[3])
 if redis.call('ZREM', KEYS[2], ticket) == 1 then -- needs no memory
   count(id, counter, 1)
@@ -139,7 +139,7 @@ if keyed == '1' then
   if waits_at == string.match(ticket, '|([^|]*)|') then redis.call('DEL', KEYS[3]) end
   return {0}
 end
-redis.call('SET', KEYS[3], 'ended|||', 'PX', mark)
+redis.call('SET', KEYS[3], 'ended|||', 'PX', tombstone)
 local order, dies, taken, token = string.match(done or '', '^token|[^|]*|[^|]*|[^|]*|([^|]*)|(%d+)|(%d+)|(.*)$')
 if not order then return {0} end
 count(id, 'returned', 1)
@@ -157,8 +157,8 @@ return {1}
 `)
 
 const (
-	// markLife is how long the mark of an ended call is kept. No take of the call arrives later than that.
-	markLife = 30 * time.Second
+	// tombstoneLife is how long it is kept that a call has ended. No take of the call arrives later than that.
+	tombstoneLife = 30 * time.Second
 	// cancelFor limits one attempt to end a call whose caller is gone. Failed attempts are repeated every cancelEvery, for
 	// at most mostCancels calls.
 	cancelFor, cancelEvery, mostCancels = 5 * time.Second, time.Second, 4096
@@ -479,8 +479,8 @@ func (p *Pool) endCall(ctx context.Context, c *Call, outcome string) error {
 	_, err := p.runScript(ctx, cancel,
 		[]string{p.key("tokens", c.ID), p.key("tickets", c.ID), p.key("reply", c.Name), p.stats(c.ID),
 			p.key("outbox", "handouts"), p.key("due")},
-		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), markLife.Milliseconds(), bit(c.Fingerprint != ""), outcome, c.Row,
-		c.Budget.Scope)
+		string(c.ID), p.ticket(c), c.Margin.Milliseconds(), tombstoneLife.Milliseconds(), bit(c.Fingerprint != ""),
+		outcome, c.Row, c.Budget.Scope)
 	if err == nil {
 		p.c.Changed(c.ID)
 	}

@@ -91,7 +91,7 @@ func (f *fleet) start(list ...targets.Target) *replica {
 	}, f, func(string, string) {})
 	db, _ := f.redis.Client(redis.Options{})
 	r := &replica{}
-	r.pool = pool.New(pool.Config{Slow: db, Hot: db, Prefix: "test", Replica: strings.Repeat("r", 1+len(f.all)),
+	r.pool = pool.New(pool.Config{Slow: db, Fast: db, Prefix: "test", Replica: strings.Repeat("r", 1+len(f.all)),
 		Log: quiet, Changed: func(id captcha.ID) { r.manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "no letters", Observer: nobody{}, Log: quiet})
 	price := func(captcha.Type) float64 { return 0.001 }

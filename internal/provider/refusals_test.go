@@ -278,7 +278,7 @@ func TestAnAccountThatRefusesEverythingIsBounded(t *testing.T) {
 		for _, t1 := range []targets.Target{a, b, c} {
 			testkit.AtLeast(t, "submits of "+t1.Name, len(f.submitTimes(t1.Name)), 4) // about 16 are expected
 		}
-		if s := f.state(f.all[1]); s.Brake.Failures < 20 || s.State.Kind != provider.StateBusy {
+		if s := f.state(f.all[1]); s.Brake.FailedInARow < 20 || s.State.Kind != provider.StateBusy {
 			t.Errorf("%+v", s)
 		}
 		f.service.SetFaults()

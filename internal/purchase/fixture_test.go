@@ -92,7 +92,7 @@ func (w *world) replica(name string, listings ...purchase.Listing) *replica {
 	r := &replica{w: w, name: name, folder: w.t.TempDir()}
 	db, setDown := w.server.Client(redis.Options{MinRetryBackoff: 100 * time.Millisecond})
 	r.kill = func() { setDown(true) }
-	r.pool = pool.New(pool.Config{Slow: db, Hot: db, Prefix: "p", Replica: name, Log: r.log.Logger(), Away: func() error {
+	r.pool = pool.New(pool.Config{Slow: db, Fast: db, Prefix: "p", Replica: name, Log: r.log.Logger(), Away: func() error {
 		if w.down.Load() {
 			return pool.ErrDown
 		}

@@ -441,7 +441,7 @@ func TestNothingIsSubmittedWithoutRedis(t *testing.T) {
 	bubble(t, "a lost answer of the placing", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", f.listing())
-		p := pool.New(pool.Config{Slow: w.db, Hot: w.db, Prefix: "p", Replica: "r1", Log: r.log.Logger()})
+		p := pool.New(pool.Config{Slow: w.db, Fast: w.db, Prefix: "p", Replica: "r1", Log: r.log.Logger()})
 		s := spec()
 		_, _, err := p.Place(t.Context(), &pool.Order{
 			Name: "lost", ID: s.ID, Account: "main", Life: time.Hour, Concurrency: 9, Depth: 9, Budgets: s.Budgets,

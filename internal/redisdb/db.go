@@ -45,7 +45,7 @@ type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 // DB is one Redis: a single server, a master behind sentinels, or a cluster. A DB is safe for
 // concurrent use.
 type DB struct {
-	Hot    redis.UniversalClient // for takes, cancels and beats
+	Fast   redis.UniversalClient // for takes, cancels and beats
 	Slow   redis.UniversalClient // for all other calls
 	Mode   string                // single, sentinel or cluster
 	Prefix string                // first part of every key
@@ -87,7 +87,7 @@ func Open(o Options) (*DB, error) {
 	db.notices.Store(new([]string))
 	db.SetPassword(first.Password)
 	db.SetTLS(o.TLS)
-	for _, client := range []*redis.UniversalClient{&db.Hot, &db.Slow, &db.probes} {
+	for _, client := range []*redis.UniversalClient{&db.Fast, &db.Slow, &db.probes} {
 		*client = db.client(o, first, hosts)
 		(*client).AddHook(hook{})
 	}
@@ -124,5 +124,5 @@ func (db *DB) AwaitProbe(ctx context.Context) {
 
 // Close closes all clients.
 func (db *DB) Close() error {
-	return errors.Join(db.Hot.Close(), db.Slow.Close(), db.probes.Close())
+	return errors.Join(db.Fast.Close(), db.Slow.Close(), db.probes.Close())
 }

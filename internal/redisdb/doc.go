@@ -10,7 +10,7 @@
 //
 // # Three clients
 //
-// Package pool uses the client Hot for takes, cancels and beats. The client Slow is for everything else, so that
+// Package pool uses the client Fast for takes, cancels and beats. The client Slow is for everything else, so that
 // orders, the history and the claims cannot delay hand-outs. The probes have a separate client: under load, a probe
 // might have to wait for a free connection of the other clients, and Redis would count as down. A client connects at
 // its first call.

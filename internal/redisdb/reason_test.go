@@ -121,7 +121,7 @@ func TestMissingRights(t *testing.T) {
 	db := opened(t, Options{Addresses: "redis://poold:" + redistest.Password + "@" + addr, Prefix: "captcha"})
 	redistest.Do(t, addr, "ACL", "SETUSER", "poold", "on", ">"+redistest.Password, "~{captcha}:*", "+@all", "-getex",
 		"-xadd")
-	run := func(text, key string) error { return NewScript(text).Run(t.Context(), db.Hot, []string{key}).Err() }
+	run := func(text, key string) error { return NewScript(text).Run(t.Context(), db.Fast, []string{key}).Err() }
 	push := db.Slow.Pipeline()
 	push.LPush(t.Context(), "captcha:events:private", "x")
 	_, pushed := push.Exec(t.Context())

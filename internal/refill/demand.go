@@ -95,7 +95,7 @@ func counted(c *pool.Counts, lead time.Duration) *policy.Snapshot {
 	s := &policy.Snapshot{
 		Lead: lead, Fresh: c.Fresh, Outliving: c.Outliving, Orders: c.Orders, Waiting: c.Waiting, Paused: c.Brake.IsPaused(),
 		NextExpiry: c.NextExpiry, NextAgeing: c.NextAgeing, NextEnd: c.NextEnd, Leads: c.Leads,
-		Failures: c.Brake.Failures, Totals: policy.Totals{Requests: c.Requests(), Hits: f.Hits, Solved: f.Solved,
+		FailedInARow: c.Brake.FailedInARow, Totals: policy.Totals{Requests: c.Requests(), Hits: f.Hits, Solved: f.Solved,
 			Failed: f.Failed, Expired: f.Expired},
 	}
 	if s.Paused && !c.Brake.Resumes.IsZero() {

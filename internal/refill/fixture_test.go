@@ -111,7 +111,7 @@ func (w *world) start(n int, set *targets.Set) (all []*replica) {
 				r.Changed(id)
 			}
 		}
-		r.pool = pool.New(pool.Config{Slow: db, Hot: db, Prefix: "p", Replica: rand.Text(), Log: r.log.Logger(),
+		r.pool = pool.New(pool.Config{Slow: db, Fast: db, Prefix: "p", Replica: rand.Text(), Log: r.log.Logger(),
 			Changed: changed})
 		r.Manager = refill.New(r.pool, r, r.log.Logger())
 		r.Refused = func(target, reason string, is bool) {
@@ -223,7 +223,7 @@ func (w *world) demand(t targets.Target, every, long time.Duration, replicas ...
 }
 
 func (w *world) counts(t targets.Target) pool.Counts {
-	p := pool.New(pool.Config{Slow: w.db, Hot: w.db, Prefix: "p", Replica: "test"})
+	p := pool.New(pool.Config{Slow: w.db, Fast: w.db, Prefix: "p", Replica: "test"})
 	c, err := p.Look(context.Background(), pool.Query{ID: t.ID, Margin: t.Margin})
 	testkit.NoError(w.t, err)
 	return c

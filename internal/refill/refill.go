@@ -82,7 +82,7 @@ type subject struct {
 	target  *targets.Target // nil = a guest
 	spec    purchase.Spec   // what each order has
 	users   int             // callers of a guest
-	marked  bool            // it is in Manager.changed
+	queued  bool            // it is in Manager.changed
 	running bool            // a decision runs
 	again   bool            // it changed meanwhile
 	retry   bool            // the cause of failing orders may have ended
@@ -129,7 +129,7 @@ func (m *Manager) Apply(set *targets.Set) {
 		m.subjects[t.ID] = s
 		if !first && (changed || others) { // at a start all replicas share the work
 			s.retry = true
-			m.markLocked(t.ID, s)
+			m.queueLocked(t.ID, s)
 		}
 	}
 	for id, s := range old {
@@ -176,15 +176,15 @@ func (m *Manager) Changed(id captcha.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.subjects[id]; s != nil {
-		m.markLocked(id, s)
+		m.queueLocked(id, s)
 	}
 }
 
-func (m *Manager) markLocked(id captcha.ID, s *subject) {
-	if s.marked {
+func (m *Manager) queueLocked(id captcha.ID, s *subject) {
+	if s.queued {
 		return
 	}
-	s.marked = true
+	s.queued = true
 	m.changed = append(m.changed, id)
 	select {
 	case m.woken <- struct{}{}:
@@ -234,7 +234,7 @@ func (m *Manager) due(ctx context.Context) (ids []captcha.ID, pause time.Duratio
 	add, look := now.Sub(m.added) >= addEvery, now.Sub(m.looked) >= guestsEvery
 	for id, s := range m.subjects {
 		if s.target == nil && look {
-			m.markLocked(id, s)
+			m.queueLocked(id, s)
 		} else if s.target != nil && add && s.target.Halted() == "" {
 			adds = append(adds, id)
 		}
@@ -267,7 +267,7 @@ func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
 	d := &decision{m: m, id: id}
 	m.mu.Lock()
 	if s := m.subjects[id]; s != nil {
-		s.marked, s.again = false, s.running
+		s.queued, s.again = false, s.running
 		if s.running {
 			m.mu.Unlock()
 			return
@@ -283,7 +283,7 @@ func (m *Manager) dispatch(ctx context.Context, id captcha.ID) {
 		if s := d.subject; s != nil {
 			s.running = false
 			if s.again && err == nil {
-				m.markLocked(id, s)
+				m.queueLocked(id, s)
 			}
 		}
 		return nil

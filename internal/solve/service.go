@@ -50,7 +50,7 @@ type Solver struct {
 	Config
 
 	pictures chan func(ctx context.Context) // each buys for one
-	places   *Places                        // one for each picture
+	limit    *Semaphore                     // of pictures in flight
 	stopped  chan struct{}                  // closed when Run ends
 
 	mu     sync.Mutex
@@ -60,14 +60,14 @@ type Solver struct {
 // New returns a Solver. It starts no goroutine; Run buys pictures.
 func New(c Config) *Solver {
 	return &Solver{
-		Config: c, pictures: make(chan func(context.Context)), places: NewPlaces(mostPictures),
+		Config: c, pictures: make(chan func(context.Context)), limit: NewSemaphore(mostPictures),
 		stopped: make(chan struct{}), shares: map[captcha.ID]*share{},
 	}
 }
 
 // Request asks for one token.
 type Request struct {
-	Caller string // as in Places
+	Caller string // as in Semaphore
 	// Call describes the take; Identify sets its name. Call.Wait is the timeout of the request.
 	Call *pool.Call
 	// Guest describes the purchase for an identity without a target; nil = the identity has a target. Its ID and Call.ID
@@ -179,7 +179,7 @@ func (s *Solver) Supply(ctx context.Context, caller string, spec *purchase.Spec,
 		done()
 		return s.Refiller.Guest(*spec), nil
 	}
-	leave, ok := s.places.Take(caller)
+	leave, ok := s.limit.Take(caller)
 	if !ok {
 		done()
 		return nil, &pool.EmptyError{Full: true}

@@ -161,7 +161,7 @@ func (s *drawnStory) start() {
 		Probe: time.Minute})
 	testkit.NoError(s.t, err)
 	var manager *refill.Manager
-	r.pool = pool.New(pool.Config{Slow: r.db.Hot, Hot: r.db.Hot, Prefix: "p", Replica: fmt.Sprintf("%p", r), Log: log,
+	r.pool = pool.New(pool.Config{Slow: r.db.Fast, Fast: r.db.Fast, Prefix: "p", Replica: fmt.Sprintf("%p", r), Log: log,
 		Changed: func(id captcha.ID) { manager.Changed(id) }})
 	r.buyer = purchase.New(purchase.Config{Pool: r.pool, Letters: "none", Sink: true, Observer: nobody{}, Log: log})
 	manager = refill.New(r.pool, r.buyer, log)

@@ -345,7 +345,7 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Sp
 	target := Target{
 		Name: t.Name, Type: string(t.Identity.Type), Identity: string(t.ID), Owner: t.Owner,
 		Sitekey: t.Identity.Sitekey, Pageurl: t.Identity.Pageurl, Depth: t.Depth, Refill: string(t.Refill),
-		State: cause.State, Reason: cause.Reason, FailedInARow: s.Brake.Failures,
+		State: cause.State, Reason: cause.Reason, FailedInARow: s.Brake.FailedInARow,
 		Marks: marks(plan.Failing && cause.State != refill.Refused, s.Reports),
 		Want:  plan.Want, Forecast: thousandths(plan.Forecast), Risk: thousandths(plan.Risk), LimitedBy: plan.Limit,
 		Warm: plan.Warm, Fresh: s.Fresh, Ageing: s.Fresh - s.Outliving, InFlight: s.Orders, BoughtInFlight: s.Bought,

@@ -50,7 +50,7 @@ func busySources() Sources {
 			Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887*time.Millisecond + 499*time.Microsecond,
 			At: day, Leads: []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
 			Reports: []bool{false, true, true, false, false},
-			Brake:   pool.Brake{Failures: 5}, Outliving: 1,
+			Brake:   pool.Brake{FailedInARow: 5}, Outliving: 1,
 			Counters: pool.Counters{
 				Hits: 97, Waited: 2, Missed: 1, Left: 1, Replays: 4, Bought: 115, Solved: 110, Expired: 5, Failed: 2, Lost: 1,
 				Returned: 3, Flushed: 6, Accepted: 9, Rejected: 7, Spent: 105_123_499,
@@ -73,7 +73,7 @@ func busySources() Sources {
 		Counts: pool.Counts{
 			NextExpiry: 33137 * time.Millisecond, Fresh: 1, At: day,
 			Brake: pool.Brake{Kind: string(pool.BadParameters), Reason: "<ERROR_GOOGLEKEY> & more", Since: day,
-				Every: time.Minute, Next: day.Add(time.Minute), Failures: 2},
+				Every: time.Minute, Next: day.Add(time.Minute), FailedInARow: 2},
 			Failures: []pool.Failure{{At: day, Reason: "<ERROR_GOOGLEKEY> & more"},
 				{At: day.Add(-time.Minute), Reason: "ERROR_CAPTCHA_UNSOLVABLE"}},
 		},

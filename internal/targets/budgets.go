@@ -15,19 +15,19 @@ func (m Money) Micros() (perDay, perMonth int64) {
 }
 
 // decode reads a mapping of names to owners.
-func (o *Owners) decode(at *place) {
+func (o *Owners) decode(at *setting) {
 	*o = Owners{}
-	at.mapping("qa@example.com: …", func(name string, item *place) {
+	at.mapping("qa@example.com: …", func(name string, item *setting) {
 		var one Owner
 		item.decode(reflect.ValueOf(&one).Elem())
 		at.keys[name], (*o)[name] = item, one
 	})
 }
 
-func (*Owner) validate(at *place) { at.require("budget") }
+func (*Owner) validate(at *setting) { at.require("budget") }
 
 // checkBudgets compares the budgets with the targets and the prices of the providers.
-func (s *Set) checkBudgets(top *place) {
+func (s *Set) checkBudgets(top *setting) {
 	all, owners := top.at("targets"), []string(nil)
 	for i := range s.Targets {
 		t := &s.Targets[i]
@@ -49,7 +49,7 @@ func (s *Set) checkBudgets(top *place) {
 }
 
 // checkPrices calls checkPrice for each target that a budget in money covers.
-func (s *Set) checkPrices(at *place, m Money, each bool, covers func(*Target) bool) {
+func (s *Set) checkPrices(at *setting, m Money, each bool, covers func(*Target) bool) {
 	if m == (Money{}) {
 		return
 	}
@@ -62,7 +62,7 @@ func (s *Set) checkPrices(at *place, m Money, each bool, covers func(*Target) bo
 
 // checkPrice checks the prices for a budget in money that covers a target: some provider, or with each every provider,
 // must have a price for the target's type. Without a target, a price for any type is enough.
-func (s *Set) checkPrice(at *place, m Money, each bool, t *Target) {
+func (s *Set) checkPrice(at *setting, m Money, each bool, t *Target) {
 	if m == (Money{}) || at.bad || s.Simulated() {
 		return
 	}

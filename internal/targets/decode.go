@@ -23,10 +23,10 @@ type reader struct {
 	warnings Problems
 }
 
-// place is one value of the file: its position for messages, and the values inside it.
-type place struct {
+// setting is one value of the file: its position for messages, and the values inside it.
+type setting struct {
 	r      *reader
-	parent *place
+	parent *setting
 	node   *yaml.Node // nil if the value is not in the file
 	path   string     // path of keys, such as targets.login.depth; "" for the whole file
 	key    string     // the last key of the path; "" for the whole file and for list items
@@ -36,10 +36,10 @@ type place struct {
 	// or list.
 	tag reflect.StructTag
 
-	line, column int               // of the key, or of the item of a list
-	keys         map[string]*place // the values of a section; nil if it is neither a mapping nor null
-	items        []*place          // the values of a list
-	defaults     *place            // the section from which missing keys are inherited; nil = none
+	line, column int                 // of the key, or of the item of a list
+	keys         map[string]*setting // the values of a section; nil if it is neither a mapping nor null
+	items        []*setting          // the values of a list
+	defaults     *setting            // the section from which missing keys are inherited; nil = none
 
 	value string   // a scalar, with replaced references
 	names []string // the references of the scalar: names of variables, or file: and a path
@@ -47,7 +47,7 @@ type place struct {
 }
 
 // fail reports a problem that makes the file invalid.
-func (at *place) fail(format string, args ...any) {
+func (at *setting) fail(format string, args ...any) {
 	for p := at; p != nil; p = p.parent {
 		p.bad = true
 	}
@@ -55,18 +55,18 @@ func (at *place) fail(format string, args ...any) {
 }
 
 // warn reports an unusual but allowed setting.
-func (at *place) warn(format string, args ...any) {
+func (at *setting) warn(format string, args ...any) {
 	at.r.warnings = append(at.r.warnings, at.remark(format, args))
 }
 
-func (at *place) remark(format string, args []any) Problem {
+func (at *setting) remark(format string, args []any) Problem {
 	text := strings.TrimPrefix(at.path+": ", ": ") + fmt.Sprintf(format, args...)
 	return Problem{File: at.r.file, Line: at.line, Text: text, column: at.column}
 }
 
-// at returns the place of the first of these keys that the file contains. Without any of them it
-// returns a place for the last key, with the line of the section.
-func (at *place) at(keys ...string) *place {
+// at returns the setting of the first of these keys that the file contains. Without any of them it
+// returns a setting for the last key, with the line of the section.
+func (at *setting) at(keys ...string) *setting {
 	for _, key := range keys {
 		if at.keys[key] != nil {
 			return at.keys[key]
@@ -75,30 +75,30 @@ func (at *place) at(keys ...string) *place {
 	return at.child(keys[len(keys)-1])
 }
 
-func (at *place) child(key string) *place {
+func (at *setting) child(key string) *setting {
 	part := pathPart(key)
-	return &place{r: at.r, parent: at, path: strings.TrimPrefix(at.path+"."+part, "."), key: part, line: at.line,
+	return &setting{r: at.r, parent: at, path: strings.TrimPrefix(at.path+"."+part, "."), key: part, line: at.line,
 		column: at.column}
 }
 
 // has reports whether the section contains the key, with a valid or an invalid value.
-func (at *place) has(key string) bool { return at.keys[key] != nil }
+func (at *setting) has(key string) bool { return at.keys[key] != nil }
 
 // given reports whether the key is in the section, or in the defaults that the section inherits.
-func (at *place) given(key string) bool {
+func (at *setting) given(key string) bool {
 	return at.has(key) || at.defaults != nil && at.defaults.has(key)
 }
 
 // ok reports whether none of these keys has an invalid value, here or in the defaults. A rule of
 // several keys is not checked otherwise, because the invalid value is already reported.
-func (at *place) ok(keys ...string) bool {
+func (at *setting) ok(keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool {
 		return at.has(key) && at.keys[key].bad || !at.has(key) && at.defaults != nil && !at.defaults.ok(key)
 	})
 }
 
 // require reports each of these keys that the section lacks.
-func (at *place) require(keys ...string) {
+func (at *setting) require(keys ...string) {
 	for _, key := range keys {
 		if !at.has(key) {
 			at.child(key).fail("is missing")
@@ -108,7 +108,7 @@ func (at *place) require(keys ...string) {
 
 // plain refuses an alias, an anchor and a tag, so that a file cannot expand in memory. An unquoted
 // secret that begins with *, & or ! is refused too.
-func (at *place) plain() bool {
+func (at *setting) plain() bool {
 	const alias = "anchors (&) and aliases (*) are not read: quote a value that begins so, " +
 		"and put what targets share under defaults"
 	return at.obey(
@@ -118,11 +118,11 @@ func (at *place) plain() bool {
 }
 
 // decode stores the value in dst by the type of dst, or reports why it cannot.
-func (at *place) decode(dst reflect.Value) {
+func (at *setting) decode(dst reflect.Value) {
 	if !at.plain() || dst.Type() == reflect.TypeFor[yaml.Node]() {
 		return // refused, or a section that is decoded later
 	}
-	if own, is := dst.Addr().Interface().(interface{ decode(at *place) }); is {
+	if own, is := dst.Addr().Interface().(interface{ decode(at *setting) }); is {
 		own.decode(at)
 		return
 	}
@@ -162,7 +162,7 @@ func (at *place) decode(dst reflect.Value) {
 // section decodes a mapping with known keys into a struct. A null value is a section without keys. The struct may have
 // these methods: preset sets the defaults, refuse says why a key is not allowed in this section, and validate checks
 // the rules of the section.
-func (at *place) section(dst reflect.Value) {
+func (at *setting) section(dst reflect.Value) {
 	value := dst.Addr().Interface()
 	if p, is := value.(interface{ preset() }); is {
 		p.preset()
@@ -172,11 +172,11 @@ func (at *place) section(dst reflect.Value) {
 		refuse = r.refuse
 	}
 	keys := keysOf(dst.Type())
-	at.entries(keys.names, refuse, func(i int, item *place) {
+	at.entries(keys.names, refuse, func(i int, item *setting) {
 		item.tag = keys.fields[i].Tag
 		item.decode(dst.FieldByIndex(keys.fields[i].Index))
 	})
-	if v, is := value.(interface{ validate(at *place) }); is && at.keys != nil {
+	if v, is := value.(interface{ validate(at *setting) }); is && at.keys != nil {
 		v.validate(at)
 	}
 }
@@ -199,11 +199,11 @@ func keysOf(t reflect.Type) (keys yamlKeys) {
 
 // entries calls visit with the index of every known key of a mapping, and reports the other keys. The
 // function refuse says why a key is not allowed; nil allows all.
-func (at *place) entries(known []string, refuse func(key string) string, visit func(i int, item *place)) {
+func (at *setting) entries(known []string, refuse func(key string) string, visit func(i int, item *setting)) {
 	if refuse == nil {
 		refuse = func(string) string { return "" }
 	}
-	at.mapping(known[0]+": …", func(key string, item *place) {
+	at.mapping(known[0]+": …", func(key string, item *setting) {
 		i, why := slices.Index(known, key), refuse(key)
 		if why == "" && i < 0 {
 			why = unknownKey(key, slices.DeleteFunc(slices.Clone(known), func(k string) bool { return refuse(k) != "" }))
@@ -225,7 +225,7 @@ func unknownKey(key string, known []string) string {
 
 // mapping calls visit for every key of a mapping, in the order of the file. The example is a sample
 // line of such a mapping.
-func (at *place) mapping(example string, visit func(key string, item *place)) {
+func (at *setting) mapping(example string, visit func(key string, item *setting)) {
 	const dashes = "must be a mapping, not a list: remove the dashes, " +
 		"and write `%s:` on one line and `%s` indented on the next"
 	if !isNull(at.node) && !at.obey(
@@ -236,7 +236,7 @@ func (at *place) mapping(example string, visit func(key string, item *place)) {
 	) {
 		return
 	}
-	at.keys = map[string]*place{}
+	at.keys = map[string]*setting{}
 	lines := make(map[string]int, len(at.node.Content)/2)
 	for i := 0; i+1 < len(at.node.Content); i += 2 {
 		key := at.node.Content[i]
@@ -259,7 +259,7 @@ func (at *place) mapping(example string, visit func(key string, item *place)) {
 
 // list decodes a list into a slice, which it replaces. Problems refer to an item by its name, if it
 // is a section with a name.
-func (at *place) list(dst reflect.Value) {
+func (at *setting) list(dst reflect.Value) {
 	if !at.obey(
 		check{!isNull(at.node) && at.node.Kind != yaml.SequenceNode,
 			"must be a list: [a, b], or lines that begin with a dash"},
@@ -269,7 +269,7 @@ func (at *place) list(dst reflect.Value) {
 	}
 	dst.SetZero()
 	for i, node := range at.node.Content {
-		item := &place{r: at.r, parent: at, node: node, line: node.Line, column: node.Column, tag: at.tag}
+		item := &setting{r: at.r, parent: at, node: node, line: node.Line, column: node.Column, tag: at.tag}
 		item.path = fmt.Sprintf("%s[%d]", at.path, i)
 		for k := 0; node.Kind == yaml.MappingNode && k+1 < len(node.Content); k += 2 {
 			key, name := node.Content[k].Value, node.Content[k+1]
@@ -285,7 +285,7 @@ func (at *place) list(dst reflect.Value) {
 }
 
 // scalar reads a single value and replaces its references. The argument want says in messages which values are allowed.
-func (at *place) scalar(want string) bool {
+func (at *setting) scalar(want string) bool {
 	if !at.obey(check{at.node.Kind != yaml.ScalarNode, "must be " + want}) {
 		return false
 	}
@@ -303,7 +303,7 @@ const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.Liter
 // bare reads a number, a boolean or a duration. It refuses an empty value, and for numbers and booleans a
 // quoted value, which is a text in YAML. A reference may be in quotes, because YAML requires quotes
 // inside { } and [ ].
-func (at *place) bare(want string, mayQuote bool) bool {
+func (at *setting) bare(want string, mayQuote bool) bool {
 	return at.scalar(want) && at.obey(
 		check{isNull(at.node), fmt.Sprintf("has no value: give %s, or remove the line", want)},
 		check{!mayQuote && len(at.names) == 0 && at.node.Style&quotedStyle != 0,
@@ -318,7 +318,7 @@ const wholeNumber = "a whole number"
 var decimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
 // number reads a decimal number in the range of the key.
-func (at *place) number(kind string) (n float64, ok bool) {
+func (at *setting) number(kind string) (n float64, ok bool) {
 	want := at.inRange(kind)
 	if !at.bare(want, false) {
 		return 0, false
@@ -332,7 +332,7 @@ func (at *place) number(kind string) (n float64, ok bool) {
 
 // duration reads a duration. A number without a unit is refused, because 80 may mean seconds or
 // milliseconds.
-func (at *place) duration(dst reflect.Value) {
+func (at *setting) duration(dst reflect.Value) {
 	want := at.inRange("a duration")
 	if !at.bare(want, true) {
 		return
@@ -354,7 +354,7 @@ func (at *place) duration(dst reflect.Value) {
 }
 
 // inRange returns the kind of a value with the range that the key allows, as in "a number from 1 to 10".
-func (at *place) inRange(kind string) string {
+func (at *setting) inRange(kind string) string {
 	if limits := at.tag.Get("range"); limits != "" {
 		return kind + " from " + limits
 	}
@@ -362,7 +362,7 @@ func (at *place) inRange(kind string) string {
 }
 
 // beyond reports whether a number, or a duration in nanoseconds, is outside the range of the key.
-func (at *place) beyond(n float64) bool {
+func (at *setting) beyond(n float64) bool {
 	lo, hi, limited := strings.Cut(at.tag.Get("range"), " to ")
 	return limited && (n < limit(lo) || n > limit(hi))
 }

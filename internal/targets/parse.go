@@ -55,7 +55,7 @@ func (r *reader) readFile(data []byte) *Set {
 		return nil
 	}
 	f := new(file)
-	top := &place{r: r, node: node, line: node.Line}
+	top := &setting{r: r, node: node, line: node.Line}
 	top.decode(reflect.ValueOf(f).Elem())
 	if top.keys == nil {
 		return nil // the file is not a mapping of sections
@@ -89,9 +89,9 @@ func (r *reader) readFile(data []byte) *Set {
 }
 
 // readTargets decodes the targets, each over a copy of the defaults, and reports targets with equal identities.
-func (s *Set) readTargets(at, inherited *place, defaults Target) {
-	byID := map[captcha.ID]*place{}
-	at.mapping("staging-login: …", func(name string, item *place) {
+func (s *Set) readTargets(at, inherited *setting, defaults Target) {
+	byID := map[captcha.ID]*setting{}
+	at.mapping("staging-login: …", func(name string, item *setting) {
 		if !targetName.MatchString(name) {
 			item.fail("a target's name is 1 to 63 of a-z, 0-9, ., _ and -, beginning with a letter or digit")
 		}

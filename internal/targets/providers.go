@@ -86,7 +86,7 @@ var services = map[string]map[Protocol]string{
 // Services returns the names of the services that poold knows, sorted.
 func Services() []string { return slices.Sorted(maps.Keys(services)) }
 
-func (p *Provider) validate(at *place) {
+func (p *Provider) validate(at *setting) {
 	if addresses, known := services[p.Service]; known {
 		if addresses[p.Protocol] == "" && !at.has("protocol") {
 			p.Protocol = ProtocolCreateTask
@@ -117,7 +117,7 @@ func (p *Provider) validate(at *place) {
 }
 
 // checkAddresses checks the addresses of the service and of this daemon, and removes a final slash.
-func (p *Provider) checkAddresses(at *place) {
+func (p *Provider) checkAddresses(at *setting) {
 	at.check("url", addressFault(p.URL, "must not hold a user and password: the account's key goes under key",
 		"must not hold a ? or #: keys and parameters are sent in the body"))
 	p.URL = strings.TrimRight(p.URL, "/")
@@ -194,10 +194,10 @@ func (p Prices) For(t captcha.Type) float64 {
 }
 
 // decode reads the prices of all types, or one price for all.
-func (p *Prices) decode(at *place) {
+func (p *Prices) decode(at *setting) {
 	switch at.node.Kind {
 	case yaml.MappingNode:
-		at.entries(WordsOf(captcha.SolvableTypes()), nil, func(i int, item *place) {
+		at.entries(WordsOf(captcha.SolvableTypes()), nil, func(i int, item *setting) {
 			item.tag = priceRange
 			p[i], _ = item.number("a number")
 		})
@@ -213,7 +213,7 @@ func (p *Prices) decode(at *place) {
 // checkProviders chooses the usable providers: all with a key, or the only one if it is simulated. If no provider is
 // usable and Redis is embedded, it adds a simulated provider inside the daemon. Simulated tokens never mix with real
 // ones.
-func (s *Set) checkProviders(at *place) {
+func (s *Set) checkProviders(at *setting) {
 	var usable []Provider
 	var unset []string
 	for i, item := range at.items {
@@ -251,7 +251,7 @@ func (s *Set) checkProviders(at *place) {
 }
 
 // warnUnusual warns about combinations of settings that are allowed, but rarely intended.
-func (s *Set) warnUnusual(top *place) {
+func (s *Set) warnUnusual(top *setting) {
 	if s.Redis.Embedded() && slices.ContainsFunc(s.Providers,
 		func(p Provider) bool { return p.Protocol != ProtocolSimulated }) {
 		top.at("redis").at("url").warn(

@@ -26,7 +26,7 @@ const (
 
 // text reads a text. No message quotes it, because it may be a secret. Numbers and booleans count as
 // texts too, because an identifier may look like one. The text of a key without a value is "".
-func (at *place) text() bool {
+func (at *setting) text() bool {
 	if !at.scalar("text") {
 		return false
 	}
@@ -70,7 +70,7 @@ func isPrintable(text string, minimum rune) bool {
 
 // not returns the end of a message about an invalid value, such as `, not "x"`. It quotes the value only if the file
 // contains it literally. It must not be called for values that can be secrets.
-func (at *place) not() string {
+func (at *setting) not() string {
 	if len(at.names) > 0 {
 		return fmt.Sprintf("; the value of ${%s} is something else", at.names[0])
 	}
@@ -102,7 +102,7 @@ func first(checks ...check) string {
 }
 
 // obey reports the first rule that the value violates. It returns true if the value violates no rule.
-func (at *place) obey(checks ...check) bool {
+func (at *setting) obey(checks ...check) bool {
 	rule := first(checks...)
 	if rule != "" {
 		at.fail("%s", rule)
@@ -111,7 +111,7 @@ func (at *place) obey(checks ...check) bool {
 }
 
 // check reports a rule as violated by the value of a key, unless the rule is "".
-func (at *place) check(key, rule string) {
+func (at *setting) check(key, rule string) {
 	if at.has(key) && at.ok(key) && rule != "" {
 		at.keys[key].fail("%s", rule)
 	}
@@ -119,14 +119,14 @@ func (at *place) check(key, rule string) {
 
 // rule reports at a key that a rule between several keys does not hold. It reports nothing if the key's own value is
 // invalid.
-func (at *place) rule(holds bool, key, format string, args ...any) {
+func (at *setting) rule(holds bool, key, format string, args ...any) {
 	if !holds && at.ok(key) {
 		at.at(key).fail(format, args...)
 	}
 }
 
 // warnIf warns about a key that the section contains with a valid value.
-func (at *place) warnIf(odd bool, key, format string, args ...any) {
+func (at *setting) warnIf(odd bool, key, format string, args ...any) {
 	if odd && at.has(key) && at.ok(key) {
 		at.at(key).warn(format, args...)
 	}
@@ -136,7 +136,7 @@ func (at *place) warnIf(odd bool, key, format string, args ...any) {
 var compiled sync.Map
 
 // form checks the text against the tag form. Without a tag it allows every text.
-func (at *place) form() {
+func (at *setting) form() {
 	pattern, want, _ := strings.Cut(at.tag.Get("form"), " ")
 	if pattern == "" || at.bad {
 		return
@@ -151,7 +151,7 @@ func (at *place) form() {
 }
 
 // oneOf checks that the text, if there is one, is one of the words. Without words it allows every text.
-func (at *place) oneOf(words []string) {
+func (at *setting) oneOf(words []string) {
 	if at.node == nil || at.bad || len(words) == 0 || slices.Contains(words, at.value) {
 		return
 	}
@@ -171,7 +171,7 @@ func WordsOf[T ~string](words []T) (all []string) {
 }
 
 // decode reads a rate such as 5/m: a number per second, minute or hour; 0.5/s becomes 1 per 2s.
-func (r *Rate) decode(at *place) {
+func (r *Rate) decode(at *setting) {
 	if !at.text() {
 		return
 	}

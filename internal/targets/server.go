@@ -47,7 +47,7 @@ func IsLoopback(host string) bool {
 }
 
 // validate checks the certificate, and reads it.
-func (t *TLS) validate(at *place) {
+func (t *TLS) validate(at *setting) {
 	at.obey(check{(t.Cert == "") != (t.Key == ""), "cert and key go together: give both files, or neither"})
 	if at.bad || t.Cert == "" || at.r.refs.File == nil {
 		return
@@ -65,7 +65,7 @@ func (t *TLS) validate(at *place) {
 }
 
 // validate checks the client certificate and the issuers, and reads them.
-func (t *RedisTLS) validate(at *place) {
+func (t *RedisTLS) validate(at *setting) {
 	client := TLS{Cert: t.Cert, Key: t.Key}
 	client.validate(at)
 	t.Certificate = client.Certificate
@@ -78,7 +78,7 @@ func (t *RedisTLS) validate(at *place) {
 	t.Issuers = text
 }
 
-func (s *Server) validate(at *place) {
+func (s *Server) validate(at *setting) {
 	all := s.CallbackSecrets
 	s.CallbackSecrets = nil
 	for i, item := range at.at("callback_secrets").items {
@@ -96,7 +96,7 @@ func (s *Server) validate(at *place) {
 }
 
 // validate checks the webhook. No message quotes its address, because it may contain a password.
-func (n *Notify) validate(at *place) {
+func (n *Notify) validate(at *setting) {
 	at.require("url")
 	at.check("url", addressFault(n.URL.Reveal(), "must not hold a user and password", ""))
 	at.warnIf(unencrypted(n.URL.Reveal()), "url", "http sends events unencrypted: use https")
@@ -104,7 +104,7 @@ func (n *Notify) validate(at *place) {
 	at.warnIf(n.Secret == "", "secret", "is empty, so nothing is signed%s", toSet(at.at("secret").names))
 }
 
-func (k *Key) validate(at *place) {
+func (k *Key) validate(at *setting) {
 	at.require("name", "scopes")
 	for i, item := range at.at("targets").items {
 		if _, err := path.Match(k.Targets[i], ""); err != nil && !item.bad {
@@ -119,7 +119,7 @@ func (k *Key) validate(at *place) {
 }
 
 // hash checks the entry's key and sets its digest. An entry whose key is empty has no digest.
-func (k *Key) hash(at *place) {
+func (k *Key) hash(at *setting) {
 	switch given := at.at("key", "key_sha256"); {
 	case !at.ok("key", "key_sha256"):
 	case at.has("key") == at.has("key_sha256"):
@@ -149,7 +149,7 @@ func (k *Key) hash(at *place) {
 }
 
 // checkKeys compares the server keys with each other and with the targets, and keeps only the keys that are not empty.
-func (s *Server) checkKeys(at *place, set *Set) {
+func (s *Server) checkKeys(at *setting, set *Set) {
 	entries, items, valid := s.Keys, at.at("keys").items, !at.at("keys").bad
 	s.Keys = nil
 	for i, item := range items {

@@ -53,7 +53,7 @@ func (s *Solve) Allows(id captcha.Identity) error {
 
 const otherPage = "matches no pattern of solve.pages: request a page that matches, or add a pattern"
 
-func (s *Solve) validate(at *place) {
+func (s *Solve) validate(at *setting) {
 	at.require("pages", "budget")
 	at.rule(s.Budget != (Budget{}) || !at.has("budget"), "budget",
 		"needs per_hour or per_day above 0, money_per_day or money_per_month: "+
@@ -75,7 +75,7 @@ type page struct {
 }
 
 // decode reads a pattern of addresses of pages. No message quotes it.
-func (p *page) decode(at *place) {
+func (p *page) decode(at *setting) {
 	if !at.text() {
 		return
 	}
@@ -212,7 +212,7 @@ func SolveOf(id captcha.Identity, picture []byte) (SolveRequest, error) {
 
 // solve parses the fields of a request. The error has the type Problems.
 func (r *reader) solve(body []byte) (request SolveRequest, err error) {
-	at := &place{r: r, node: &yaml.Node{Kind: yaml.MappingNode}}
+	at := &setting{r: r, node: &yaml.Node{Kind: yaml.MappingNode}}
 	if at.readObject(body); !at.bad {
 		at.decode(reflect.ValueOf(&request).Elem())
 	}
@@ -228,7 +228,7 @@ const maxFields = 64
 
 // readObject parses a JSON object of single values into a YAML mapping without line numbers, or
 // reports why the body is invalid.
-func (at *place) readObject(body []byte) {
+func (at *setting) readObject(body []byte) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if start, err := d.Token(); !at.obey(
@@ -266,7 +266,7 @@ func (at *place) readObject(body []byte) {
 
 func (s *SolveRequest) preset() { *s = SolveRequest{Timeout: 2 * time.Minute, Dedup: DedupRequest} }
 
-func (s *SolveRequest) validate(at *place) {
+func (s *SolveRequest) validate(at *setting) {
 	at.require("type")
 	at.at("type").oneOf(WordsOf(captcha.SolvableTypes()))
 	id := &s.Identity
@@ -289,7 +289,7 @@ func (s *SolveRequest) validate(at *place) {
 type picture []byte
 
 // decode decodes base64. No message quotes the picture.
-func (p *picture) decode(at *place) {
+func (p *picture) decode(at *setting) {
 	if !at.text() {
 		return
 	}

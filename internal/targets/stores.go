@@ -18,7 +18,7 @@ const day = 24 * time.Hour
 // validate checks the addresses and removes the spaces between them. No message quotes an address,
 // because it may contain a password. A prefix must not contain braces, which would override the hash
 // tags that keep the keys of an identity in one slot of a cluster.
-func (d *Redis) validate(at *place) {
+func (d *Redis) validate(at *setting) {
 	at.rule(d.URL != "", "url", "is empty: write embedded or an address%s", toSet(at.at("url").names))
 	addresses := strings.Split(d.URL.Reveal(), ",")
 	for i, address := range addresses {
@@ -87,13 +87,13 @@ type Dedup struct {
 	URL captcha.Secret `yaml:"url"`
 }
 
-func (d *Dedup) validate(at *place) {
+func (d *Dedup) validate(at *setting) {
 	checkPostgres(at, d.URL, d.Backend == DedupPostgres)
 }
 
 // checkPostgres checks the address of a database. No message quotes it, because it may contain a
 // password.
-func checkPostgres(at *place, address captcha.Secret, wanted bool) {
+func checkPostgres(at *setting, address captcha.Secret, wanted bool) {
 	u, err := url.Parse(address.Reveal())
 	switch given := address != ""; {
 	case !given:
@@ -146,7 +146,7 @@ type History struct {
 }
 
 // validate checks the section, and sets the defaults that depend on the backend.
-func (h *History) validate(at *place) {
+func (h *History) validate(at *setting) {
 	at.rule(h.Audit <= 0 || h.Audit >= day, "audit", "must be 0s, which is off, or a duration from 24h to 43800h")
 	const alone = "must be the address alone: credentials come from the environment of AWS"
 	at.check("endpoint", addressFault(h.Endpoint, alone, alone))

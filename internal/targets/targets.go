@@ -41,13 +41,13 @@ func (*defaults) refuse(key string) string {
 		check{own, "belongs in each target, not in the defaults"})
 }
 
-func (d *defaults) validate(at *place) { (*Target)(d).checkValues(at) }
+func (d *defaults) validate(at *setting) { (*Target)(d).checkValues(at) }
 
 // refuse explains why a target cannot have a key that belongs to an unpoolable type.
 func (*Target) refuse(key string) string { return requestOnly(key) }
 
 // checkValues checks the keys that targets and defaults share, each by itself.
-func (t *Target) checkValues(at *place) {
+func (t *Target) checkValues(at *setting) {
 	at.rule(len(t.Warm) <= mostWindows || !at.has("warm"), "warm", "must be at most %d windows, not %d", mostWindows,
 		len(t.Warm))
 	checkIdentity(at, &t.Identity)
@@ -55,7 +55,7 @@ func (t *Target) checkValues(at *place) {
 
 // validate checks a target. If only keys outside the identity are invalid, it sets the ID, so that
 // the target is still compared with other targets.
-func (t *Target) validate(at *place) {
+func (t *Target) validate(at *setting) {
 	t.checkValues(at)
 	t.Withheld = t.SimulatedOnly && !at.r.set.Simulated()
 	kind := t.Identity.Type
@@ -107,7 +107,7 @@ var (
 	uuid          = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 )
 
-func checkMargin(at *place, lifetime, margin time.Duration) {
+func checkMargin(at *setting, lifetime, margin time.Duration) {
 	if margin >= lifetime && at.ok("lifetime", "margin") {
 		at.at("margin", "lifetime").fail(
 			"the margin must be below the lifetime, or no token is ever handed out " +
@@ -123,16 +123,16 @@ type life struct {
 	Margin time.Duration `yaml:"margin" range:"0s to 24h"`
 }
 
-func (l *life) validate(at *place) { checkMargin(at, l.Lifetime, l.Margin) }
+func (l *life) validate(at *setting) { checkMargin(at, l.Lifetime, l.Margin) }
 
 // lifetimes is the section types of pools.yaml.
 type lifetimes map[captcha.Type]life
 
 // decode reads the lives of types. A type whose life is invalid keeps the built-in one, so that its targets do not
 // report the same problem again.
-func (l *lifetimes) decode(at *place) {
+func (l *lifetimes) decode(at *setting) {
 	*l = lifetimes{}
-	at.entries(WordsOf(captcha.Types()), unpoolable, func(i int, item *place) {
+	at.entries(WordsOf(captcha.Types()), unpoolable, func(i int, item *setting) {
 		t := captcha.Types()[i]
 		one := builtInLife(t)
 		if item.decode(reflect.ValueOf(&one).Elem()); !item.bad {
@@ -157,7 +157,7 @@ func (s *Set) Life(t captcha.Type) (lifetime, margin time.Duration) {
 	return l.Lifetime, l.Margin
 }
 
-// unpoolable explains why a type, or a key of such a type, has no place in a target. It returns "" for
+// unpoolable explains why a type, or a key of such a type, cannot stand in a target. It returns "" for
 // others.
 func unpoolable(t string) string {
 	if k := captcha.Of(captcha.Type(t)); k.Type == "" || k.Poolable {
@@ -194,7 +194,7 @@ var (
 // checkType refuses keys that do not belong to the type of the identity. A service would ignore such
 // keys, but they would change the identity, and the target would get a separate stock. In a request,
 // checkType also reports keys that the type needs and the request lacks.
-func checkType(at *place, t captcha.Type) {
+func checkType(at *setting, t captcha.Type) {
 	for _, key := range identityKeys {
 		switch has, belongs := at.has(key), slices.Contains(typesWith[key], t); {
 		case has && !belongs:
@@ -208,7 +208,7 @@ func checkType(at *place, t captcha.Type) {
 
 // checkIdentity checks the addresses of an identity, and that a proxy has a type. An empty proxy, for instance
 // from an unset variable, removes the proxy of the defaults.
-func checkIdentity(at *place, id *captcha.Identity) {
+func checkIdentity(at *setting, id *captcha.Identity) {
 	at.check("pageurl", addressFault(id.Pageurl, "must not hold a user and password", ""))
 	at.check("proxy", proxyFault(id.Proxy))
 	at.rule(id.Proxy == "" || at.given("proxy_type"), "proxy", "needs proxy_type: http, https, socks4 or socks5")
@@ -230,7 +230,7 @@ func proxyFault(address captcha.Secret) string {
 }
 
 // checkRefill checks the rules between the keys that control the refill of a target.
-func (t *Target) checkRefill(at *place) {
+func (t *Target) checkRefill(at *setting) {
 	if at.ok("refill") && t.Refill == RefillFixed {
 		// The keys of `defaults` are not checked: other targets may be adaptive.
 		for _, name := range []string{"min", "hit_rate", "miss_cost"} {
@@ -243,7 +243,7 @@ func (t *Target) checkRefill(at *place) {
 	}
 }
 
-func (w *Warm) validate(at *place) {
+func (w *Warm) validate(at *setting) {
 	at.require("cron", "tokens", "for")
 	_, err := schedule(w.Cron)
 	if err != nil && at.has("cron") && at.ok("cron") {

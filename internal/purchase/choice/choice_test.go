@@ -94,7 +94,7 @@ func start(t *testing.T, server *redistest.Bubble, providers ...string) *replica
 	t.Cleanup(func() { _ = db.Close() })
 	r := new(replica)
 	log := slog.New(slog.DiscardHandler)
-	r.pool = pool.New(pool.Config{Slow: db, Hot: db, Prefix: "p", Replica: "r", Log: log})
+	r.pool = pool.New(pool.Config{Slow: db, Fast: db, Prefix: "p", Replica: "r", Log: log})
 	r.Chooser = New(r.pool, log)
 	var list []Offer
 	for i, name := range providers {

@@ -14,7 +14,7 @@ type Decision struct {
 	Lead  time.Duration // lead time with which the stock was counted
 	Next  time.Duration // time until the next decision if nothing changes
 	Limit string        // the rule that limits Want or Order
-	// Failing reports that the last FailuresInARow solves failed.
+	// Failing reports that the last FailingAfter solves failed.
 	Failing bool
 
 	// These fields are set only for an adaptive target: the expected requests within a lead time, the probability that a
@@ -48,7 +48,7 @@ func (l *Learned) Lead(p Params, at time.Time) time.Duration {
 // Decide returns how many tokens are wanted, how many to order, and when to decide again. It changes nothing.
 func Decide(p Params, l *Learned, c *Snapshot, at time.Time) Decision {
 	now := max(l.now, unix(at))
-	d := Decision{Lead: c.Lead, Failing: c.Failures >= FailuresInARow}
+	d := Decision{Lead: c.Lead, Failing: c.FailedInARow >= FailingAfter}
 	if p.Adaptive {
 		d.Credit = l.credit.left
 	}

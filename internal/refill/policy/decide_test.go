@@ -91,8 +91,8 @@ func TestFixed(t *testing.T) {
 		"paused": {c: Snapshot{Paused: true, Waiting: 3, Resumes: 8 * time.Second},
 			order: 0, next: 8 * time.Second},
 		"paused without an end":    {c: Snapshot{Paused: true, Waiting: 3}, order: 0, next: Never},
-		"failing, the first probe": {c: Snapshot{Failures: 8, NextAgeing: -1}, order: 1, next: ProbeEvery},
-		"seven failures":           {c: Snapshot{Failures: 7, NextAgeing: -1}, order: 5, next: Never},
+		"failing, the first probe": {c: Snapshot{FailedInARow: 8, NextAgeing: -1}, order: 1, next: ProbeEvery},
+		"seven failures":           {c: Snapshot{FailedInARow: 7, NextAgeing: -1}, order: 5, next: Never},
 	} {
 		a := newTarget(func(p *Params) { p.Adaptive, p.Depth = false, 5 })
 		a.c = x.c
@@ -108,7 +108,7 @@ func TestFixed(t *testing.T) {
 // Between two probes are five seconds. A success ends them.
 func TestProbes(t *testing.T) {
 	x := newTarget(func(p *Params) { p.Adaptive, p.Depth = false, 5 })
-	x.c.Failures = FailuresInARow
+	x.c.FailedInARow = FailingAfter
 	x.l.Ordered(x.p, 5, 1, after(x.at))
 	for _, c := range []struct {
 		after    float64
@@ -117,7 +117,7 @@ func TestProbes(t *testing.T) {
 		next     time.Duration
 		limit    string
 	}{{1, 8, 0, 4 * time.Second, LimitProbe}, {5, 99, 1, ProbeEvery, LimitProbe}, {5, 0, 5, Never, LimitNone}} {
-		x.at, x.c.Failures = c.after, c.failures
+		x.at, x.c.FailedInARow = c.after, c.failures
 		if d := x.decide(); d.Order != c.order || d.Next != c.next || d.Limit != c.limit || d.Failing != (c.failures > 7) {
 			t.Errorf("after %g s and %d failures: got %s; must be: order %d, next %v, limit %q", c.after, c.failures, said(d),
 				c.order, c.next, c.limit)
@@ -333,7 +333,7 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 		x.learn()
 	}
 	testkit.AtMost(t, "difference from a third that fails", math.Abs(x.l.fails-1.0/3), 0.03)
-	x.c.Failures, x.c.Totals.Failed = FailuresInARow, x.c.Totals.Failed+500
+	x.c.FailedInARow, x.c.Totals.Failed = FailingAfter, x.c.Totals.Failed+500
 	x.learn()
 	testkit.AtMost(t, "share that fails, after an outage", x.l.fails, 0.37)
 }

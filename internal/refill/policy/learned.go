@@ -58,7 +58,7 @@ func (l *Learned) Learn(p Params, c *Snapshot, at time.Time) (requested bool) {
 		l.rareness = l.company(&p)
 	}
 	l.fails *= math.Pow(calibrated.failDecay, float64(c.Totals.Solved-then.Solved))
-	if c.Failures < FailuresInARow { // an outage says nothing of the usual share
+	if c.FailedInARow < FailingAfter { // an outage says nothing of the usual share
 		l.fails = 1 - (1-l.fails)*math.Pow(calibrated.failDecay, float64(c.Totals.Failed-then.Failed))
 	}
 	life := p.Usable.Seconds()

@@ -32,19 +32,19 @@ type Warm struct {
 
 // Snapshot is what Redis knows of a target, over all replicas.
 type Snapshot struct {
-	Lead       time.Duration   // with which Outliving was counted
-	Fresh      int             // tokens that outlive the margin
-	Outliving  int             // Fresh tokens that outlive margin + Lead
-	Orders     int             // orders in flight
-	Waiting    int             // pending callers
-	Paused     bool            // an operator paused buying
-	Resumes    time.Duration   // time until the pause ends by itself; 0 = the pause has no end
-	NextExpiry time.Duration   // time until the first fresh token reaches its margin; <0 = no fresh token
-	NextAgeing time.Duration   // time until Outliving falls; <0 = Outliving is 0
-	NextEnd    time.Duration   // time until the first deadline of an order; <=0 = no order
-	Leads      []time.Duration // the last 48 lead times
-	Failures   int             // orders that failed in a row
-	Totals     Totals
+	Lead         time.Duration   // with which Outliving was counted
+	Fresh        int             // tokens that outlive the margin
+	Outliving    int             // Fresh tokens that outlive margin + Lead
+	Orders       int             // orders in flight
+	Waiting      int             // pending callers
+	Paused       bool            // an operator paused buying
+	Resumes      time.Duration   // time until the pause ends by itself; 0 = the pause has no end
+	NextExpiry   time.Duration   // time until the first fresh token reaches its margin; <0 = no fresh token
+	NextAgeing   time.Duration   // time until Outliving falls; <0 = Outliving is 0
+	NextEnd      time.Duration   // time until the first deadline of an order; <=0 = no order
+	Leads        []time.Duration // the last 48 lead times
+	FailedInARow int             // orders that failed in a row
+	Totals       Totals
 }
 
 // Totals count events since the target was first seen.
@@ -97,8 +97,8 @@ var calibrated = struct {
 }
 
 const (
-	// FailuresInARow is the number of consecutive failed solves after which orders are probes.
-	FailuresInARow = 8
+	// FailingAfter is the number of consecutive failed solves after which orders are probes.
+	FailingAfter = 8
 	// ProbeEvery is the time between two probes.
 	ProbeEvery = 5 * time.Second
 

@@ -95,7 +95,7 @@ func (r *replay) decide() {
 	dying, _ := slices.BinarySearch(r.tokens, r.now+lead)
 	n := &r.result
 	s := Snapshot{
-		Lead: inSeconds(lead), Leads: r.leads, Failures: r.failures,
+		Lead: inSeconds(lead), Leads: r.leads, FailedInARow: r.failures,
 		Totals: Totals{Requests: int64(n.Requests), Hits: int64(n.Hits), Solved: int64(n.Bought), Failed: int64(n.Failed),
 			Expired: int64(n.Expired)},
 		Fresh: len(r.tokens), Outliving: len(r.tokens) - dying, Orders: len(r.orders),

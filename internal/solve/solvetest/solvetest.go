@@ -115,7 +115,7 @@ func (w *World) Start() *Peer {
 		default:
 		}
 	}
-	r.Pool = pool.New(pool.Config{Slow: r.DB, Hot: r.DB, Prefix: "p", Replica: name, Log: w.Log, Changed: changed})
+	r.Pool = pool.New(pool.Config{Slow: r.DB, Fast: r.DB, Prefix: "p", Replica: name, Log: w.Log, Changed: changed})
 	usedUp := func(scope, _, _ string, _ time.Time) { w.Set(func(w *World) { w.UsedUp = scope }) }
 	r.refusals = purchase.Refusals{Pool: r.Pool, Log: w.Log, UsedUp: usedUp}
 	bubble := redisdb.Options{Addresses: redistest.BubbleAddress, Prefix: "p", Dial: w.Server.Dial, Log: w.Log}

@@ -2,9 +2,9 @@ package solve
 
 import "sync"
 
-// Places limits how many requests use a resource at the same time. One caller gets at most three quarters of the
+// Semaphore limits how many requests use a resource at the same time. One caller gets at most three quarters of the
 // places, so that it does not block the others. It is safe for concurrent use.
-type Places struct {
+type Semaphore struct {
 	most int
 
 	mu    sync.Mutex
@@ -12,12 +12,12 @@ type Places struct {
 	all   int
 }
 
-// NewPlaces returns Places with the given number of places, all free.
-func NewPlaces(most int) *Places { return &Places{most: most, taken: map[string]int{}} }
+// NewSemaphore returns a Semaphore with the given number of places, all free.
+func NewSemaphore(most int) *Semaphore { return &Semaphore{most: most, taken: map[string]int{}} }
 
 // Take takes a place until release is called. It returns false if no place is free for this caller. The caller is the
 // stable name of a key. If the file has no keys, or the caller is not known yet, it is "", which may have all places.
-func (p *Places) Take(caller string) (release func(), ok bool) {
+func (p *Semaphore) Take(caller string) (release func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all >= p.most || caller != "" && p.taken[caller] >= p.most*3/4 {

@@ -149,8 +149,8 @@ func stateText(d *status.Document) string {
 		say("/solve", fmt.Sprintf("%d in flight, %d waiting, %d requests, %d bought, %d solved, %d failed, spent %v",
 			s.InFlight, s.Waiting, s.Requests, s.Bought, s.Solved, s.Failed, priced(s.Spent)), s.Reason)
 	}
-	if s := d.Dedup; s != nil && s.Requests > 0 {
-		say("dedup", fmt.Sprintf("%d requests, %d saved (%v%%), %d missed, %d denied", s.Requests, s.Saved, s.SavedPct,
+	if s := d.Savings; s != nil && s.Requests > 0 {
+		say("savings", fmt.Sprintf("%d requests, %d saved (%v%%), %d missed, %d denied", s.Requests, s.Saved, s.SavedPct,
 			s.Missed, s.Denied), s.Reason)
 	}
 	return align(lines)

@@ -211,7 +211,7 @@ func (c *Collector) build(ctx context.Context) *Document {
 			Reason: health.Reason},
 		Budget:  usage(float64(totals.Spent[pool.ScopeOverall].Day), float64(set.Budget.PerDay)),
 		Budgets: []BudgetUse{},
-		Dedup:   dedupOf(totals.Savings, c.notNow(totalsErr)),
+		Savings: savingsOf(totals.Savings, c.notNow(totalsErr)),
 		Targets: make([]Target, len(stocks)),
 		set:     set, changes: changes, summed: totalsErr == nil,
 	}
@@ -416,10 +416,10 @@ func solveOf(set *targets.Set, t *pool.Totals, stale string) *Solve {
 	}
 }
 
-// dedupOf converts and sums the savings. The argument stale says why the savings are not current; "" = they are
+// savingsOf converts and sums the savings. The argument stale says why the savings are not current; "" = they are
 // current.
-func dedupOf(days []pool.SavingsDay, stale string) *Dedup {
-	d, sum := Dedup{Days: append([]pool.SavingsDay{}, days...), Reason: stale}, map[pool.SavingsSource]int64{}
+func savingsOf(days []pool.SavingsDay, stale string) *Savings {
+	d, sum := Savings{Days: append([]pool.SavingsDay{}, days...), Reason: stale}, map[pool.SavingsSource]int64{}
 	for _, day := range days {
 		for source, n := range day.BySource {
 			sum[source] += n

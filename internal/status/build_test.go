@@ -101,7 +101,7 @@ func TestLastKnownFiguresStay(t *testing.T) {
 				d := c.Build(t.Context())
 				testkit.AtMost(t, name+", "+what+": time", time.Since(began), redisdb.CallTimeout)
 				last := d.Targets[len(set.Targets)-1]
-				if last.Fresh != len(set.Targets)-1 || d.Budget.Used != 3 || d.Solve.Requests != 3 || d.Dedup.Requests != 3 ||
+				if last.Fresh != len(set.Targets)-1 || d.Budget.Used != 3 || d.Solve.Requests != 3 || d.Savings.Requests != 3 ||
 					d.History.Waiting != 5 {
 					t.Errorf("%s, %s: the figures changed: %+v", name, what, d)
 				}
@@ -112,9 +112,9 @@ func TestLastKnownFiguresStay(t *testing.T) {
 				if last.Reason != "" && (last.Reason != reason || last.State != refill.Starved) {
 					t.Errorf("%s, %s: %+v", name, what, last)
 				}
-				if (d.Solve.Reason == "") != sums || (d.Dedup.Reason == "") != sums ||
+				if (d.Solve.Reason == "") != sums || (d.Savings.Reason == "") != sums ||
 					strings.Contains(string(d.JSON()), "canary") {
-					t.Errorf("%s, %s: %+v, %+v", name, what, d.Solve, d.Dedup)
+					t.Errorf("%s, %s: %+v, %+v", name, what, d.Solve, d.Savings)
 				}
 				m := metricsOf(t, c)
 				_, tokens := m["pool_tokens t00001"]
@@ -165,8 +165,8 @@ func TestGuestsWithoutASection(t *testing.T) {
 	}
 	stock.totals.Guests.Guests = 0
 	c.Changed()
-	if d := c.Build(t.Context()); d.Solve != nil || d.Dedup == nil {
-		t.Errorf("%+v, %+v", d.Solve, d.Dedup)
+	if d := c.Build(t.Context()); d.Solve != nil || d.Savings == nil {
+		t.Errorf("%+v, %+v", d.Solve, d.Savings)
 	}
 }
 

@@ -35,8 +35,8 @@ type Document struct {
 	SpentToday *Amount `json:"spent_today"`
 	// Solve is null without a section `solve` in the configuration file and without guests.
 	Solve *Solve `json:"solve"`
-	// Dedup is null for a key that is limited to some targets.
-	Dedup *Dedup `json:"dedup"`
+	// Savings is null for a key that is limited to some targets.
+	Savings *Savings `json:"savings"`
 	// History is null if no history is kept, and for a key that is limited to some targets.
 	History *History `json:"history"`
 	// Replicas has the live replicas, the oldest first; null while they are unknown.
@@ -267,9 +267,9 @@ func (s *Solve) Used() bool {
 	return s.Guests > 0 || s.Requests > 0 || s.Bought > 0 || s.Reason != ""
 }
 
-// Dedup counts the requests to POST /solve in the last seven UTC days, over all replicas, and the requests that got the
+// Savings counts the requests to POST /solve in the last seven UTC days, over all replicas, and the requests that got the
 // token of another request.
-type Dedup struct {
+type Savings struct {
 	Requests int64 `json:"requests"` // all requests in the field Days: with a token, missed and denied
 	Saved    int64 `json:"saved"`    // sum of shared_wait, shared_cache and replay
 	Missed   int64 `json:"missed"`   // no token came in time
@@ -281,7 +281,7 @@ type Dedup struct {
 }
 
 // Served returns the number of requests that got a token.
-func (d *Dedup) Served() int64 { return d.Requests - d.Missed - d.Denied }
+func (d *Savings) Served() int64 { return d.Requests - d.Missed - d.Denied }
 
 // LeadTime contains percentiles of the duration of the last solves, in seconds; 0 before the first
 // solve.
@@ -333,7 +333,7 @@ func (d *Document) Target(name string) (*Target, bool) {
 // or counts requests of other keys.
 func (d *Document) Part(may func(target string) bool) *Document {
 	part := *d
-	part.Solve, part.Dedup, part.History, part.Replicas, part.SpentToday = nil, nil, nil, nil, nil
+	part.Solve, part.Savings, part.History, part.Replicas, part.SpentToday = nil, nil, nil, nil, nil
 	part.Budgets = []BudgetUse{}
 	part.Targets = []Target{}
 	for i := range d.Targets {

@@ -136,7 +136,7 @@ func TestPartHidesOtherTargets(t *testing.T) {
 	if len(whole.Alarms) != 2 || len(read.Alarms) != 0 {
 		t.Errorf("alarms %q; of the whole %q", read.Alarms, whole.Alarms)
 	}
-	if read.Solve != nil || read.Dedup != nil || read.History != nil || whole.Solve == nil || whole.Dedup == nil ||
+	if read.Solve != nil || read.Savings != nil || read.History != nil || whole.Solve == nil || whole.Savings == nil ||
 		whole.History == nil {
 		t.Errorf("what others asked for: %+v; the whole: %+v", read, whole)
 	}

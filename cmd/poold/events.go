@@ -184,8 +184,8 @@ func (d *daemon) noteFailing(doc *status.Document) {
 	d.noteChange("failing", e)
 }
 
-// noteReplica adds an event about a replica. The events ReplicaStopped and ReplicaGone have the same topic and the same
-// state. So after one of the two events, the other is not added.
+// noteReplica adds an event about a replica. Of the events ReplicaStopped and ReplicaGone only the first is added:
+// they have the same topic and the same state.
 func (d *daemon) noteReplica(kind events.Kind, r replicas.Replica, state, did string) {
 	d.noteChange("replica", events.Event{Kind: kind, Subject: r.ID, Text: "Replica " + r.String() + " " + did + ".",
 		State: state})

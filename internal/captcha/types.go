@@ -34,9 +34,9 @@ type Kind struct {
 // other name has. A client sends the name of its service, or else the first one without a service.
 type Name struct{ Name, Version, Service string }
 
-// Field is a key of an identity that belongs to a type, with its names in each protocol. If the field has several names
-// in a protocol, a client sends the first one, or those marked for its service, as in gt@captchaai. The server side
-// accepts all names. A field without a key has no effect on this type.
+// Field is a key of an identity that belongs to a type, with its names in each protocol. If the field has several
+// names in a protocol, a client sends the first one, or those that are marked for its service, as in gt@captchaai. As a
+// server, poold accepts all names. A field without a key has no effect on this type.
 type Field struct {
 	Key        string // in pools.yaml and POST /solve
 	Must       bool   // a solve needs it
@@ -228,7 +228,7 @@ func Sent(names, service string) (sent []string) {
 	return sent
 }
 
-// Read returns all names in a list as in Field, without the marks of services.
+// Read returns all names in a list that is written as in Field, without the services.
 func Read(names string) (all []string) {
 	for name := range strings.FieldsSeq(names) {
 		name, _, _ = strings.Cut(name, "@")

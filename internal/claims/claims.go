@@ -79,7 +79,7 @@ type Change struct {
 	Keep    time.Duration // life of the value
 }
 
-// Claims are the claims in a Store. It is safe for concurrent use.
+// Claims makes, renews and ends the claims in a Store. It is safe for concurrent use.
 type Claims struct{ Store }
 
 // Enter joins the solve of a key. In the state Held this replica must solve; in the state Solving it must call Enter

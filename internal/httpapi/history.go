@@ -32,7 +32,8 @@ func (s *Server) historySite(c *Context) error {
 	return respondPage[history.Order](s, c, q)
 }
 
-// historyOrders is GET /history/orders: the ended orders with the given status, of all targets, of one or of an owner.
+// historyOrders is GET /history/orders: the ended orders with the given status, of all targets, of one target or of
+// one owner.
 func (s *Server) historyOrders(c *Context) error {
 	q := history.Query{By: history.ByStatus}
 	target := func(text string) bool { q.Targets = []string{text}; return text != "" }
@@ -205,8 +206,8 @@ type UsageBy[Line any] struct {
 	Lines []Line `json:"lines"` // sorted; never null
 }
 
-// UsageLine contains figures of orders. They are the orders of an owner, of a target while it had this owner, of a
-// provider, or of a type on one day.
+// UsageLine contains figures of the orders of an owner, of a target while it belonged to the same owner, of a provider,
+// or of a type on one day.
 type UsageLine struct {
 	Date           string        `json:"date"`     // "" = all days together
 	Type           string        `json:"type"`     // "" = all types

@@ -33,10 +33,12 @@
 //	solves:SCOPE         zset    order -> ms; only of scopes that have a limit
 //	money:SCOPE:MONTH    hash    day of the UTC month -> millionths of the currency; of scopes that limit money, and of
 //	                             the scope spent, which has all; 40 days
-//	brake:ID, brake:KEY  hash    what keeps an identity, or an account with this key, from buying: the fields of Brake,
-//	                             and count, the failures by weight, which the script end compares with its limits
-//	stats:ID             hash    counters, and the last lead times, reports and failures. All identities
-//	                             without a target have the counters of the ID guests
+//	brake:ID, brake:KEY  hash    what keeps an identity, or an account with this key, from buying: the fields of Brake;
+//	                             count, the failures by weight, which the script end compares with its limits; and
+//	                             up, the ms of the last submit or poll that proved the account
+//	stats:ID             hash    counters (see Counters), the last leads, reports and failures, hour (the UTC hour that
+//	                             was noted last), and of the last decision status (JSON) and learned_version. All
+//	                             identities without a target have the counters of the ID guests
 //	minutes:ID:HOUR      hash    counters of an hour by minute
 //	periods:ID           hash    hours, days: HOUR|COUNTER..., the noted counters before the first event of a UTC hour,
 //	                             newest first; of the last 25 hours and the last 8 days that had an event
@@ -46,7 +48,7 @@
 //	learned:ID           string  the learned state of the demand
 //	rate:ID              list    times of the last hand-outs, newest first; only with a rate
 //	rate:guests          zset    nonces of the last requests for guests; only with a rate
-//	client_task:CALL     hash    a client task: caller, identity, and its order once it has been read
+//	client_task:CALL     hash    a client task: nonce, caller, id, type, facts (JSON), made (ms), then ended and order
 //	client_tasks:CALLER  zset    unfinished tasks of a caller -> ms of their submit
 //	value:ID:HASH        string  the order that brought the text with this hash
 //	task:ACCOUNT:TASK    string  the order of a task
@@ -57,12 +59,22 @@
 //	secret               string  signs the ids of tokens; see package tokenid
 //	wake:REPLICA         channel the call for which a token is ready
 //
+// # Files
+//
+//	take.go, report.go           callers: takes, waits, cancels, reports
+//	guest.go, tasks.go           identities without a target, and tasks of clients of solving services
+//	decide.go, order.go          a decision; an order from its placing to its end
+//	journal.go, brake.go, budget.go  orders of dead replicas; what keeps orders back
+//	outbox.go                    the rows for the history
+//	survey.go, sums.go, savings.go  what the status page and the choice of a provider read
+//	script.go, pool.go           the scripts' common part; the Pool and its helpers
+//
 // # Rules
 //
 //   - Redis' clock decides.
 //   - Every script may be repeated with the same arguments. The answer of a call is stored together with the hand-out.
-//     Each call and each order leaves a mark that lives longer than a message can be late (reply:CALL, and state ended
-//     of order:ORDER). Only a repeated miss, refusal or flush may count again, or have another result.
+//     Each call and each order leaves a tombstone that lives longer than a message can be late (reply:CALL, and state
+//     ended of order:ORDER). Only a repeated miss, refusal or flush may count again, or have another result.
 //   - A script may refuse a step, such as a submit, but it never refuses a fact: a task or a token. Before its
 //     deadline, only the owner or a callback may say that an order brought nothing; afterwards any replica may.
 //   - The scripts cancel and end, and a take that finds a token, work while Redis is full, because their first write

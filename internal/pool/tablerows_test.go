@@ -25,9 +25,11 @@ const (
 	twoTokens = oneToken + "RPUSH tokens:A now+90000|o2\nSET token:o2 now-5000|main|5||T2\n"
 )
 
-// once runs the take script once, without the loop of a wait.
-func once(c *Call, again ...bool) func(p *Pool) any {
-	first := len(again) == 0
+// once runs the take script once, without the loop of a wait; onceAgain does so for a call that has waited before.
+func once(c *Call) func(p *Pool) any      { return takeOnce(c, true) }
+func onceAgain(c *Call) func(p *Pool) any { return takeOnce(c, false) }
+
+func takeOnce(c *Call, first bool) func(p *Pool) any {
 	return func(p *Pool) any {
 		token, pause, err := p.takeOnce(context.Background(), c, c.Wait > 0 || c.Task, first)
 		if pause > 0 {
@@ -133,7 +135,7 @@ var tables = map[string][]row{
 		{name: "a request that waited at a dead replica leaves a new ticket",
 			given: "SET reply:c waiting|fp|dead\nZADD tickets:A 1 1000|dead|c\n", call: once(aCall(keyedWait))},
 		{name: "a waiting request with an Idempotency-Key learns that its order failed",
-			given: "SET reply:c failed|||{\"reason\":\"bad\"}\n", call: once(aCall(keyedWait), false)},
+			given: "SET reply:c failed|||{\"reason\":\"bad\"}\n", call: onceAgain(aCall(keyedWait))},
 		{name: "a later request with the Idempotency-Key of a failed one tries again",
 			given: "SET reply:c failed|||{\"reason\":\"bad\"}\n", call: once(aCall(keyedWait))},
 		{name: "two requests wait with one Idempotency-Key, and the time-out of one leaves their ticket",

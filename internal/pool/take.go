@@ -120,7 +120,8 @@ return {done, now}
 
 // cancel ends a call whose caller is gone, whose wait is over, or whose answer was not sent. It removes the ticket and
 // returns the token to the stock. If Redis runs a take of this call later, that take gets nothing. A call with an
-// Idempotency-Key keeps its token, and a later take of it may get one, because its caller may repeat the request.
+// Idempotency-Key keeps its token, and if it has none, a later take may still get one: its caller may repeat the
+// request.
 var cancel = newScript("cancel", `
 -- KEYS 1 tokens:ID 2 tickets:ID 3 reply:CALL 4 stats:ID 5 outbox:handouts 6 due
 -- ARGV 1 id 2 ticket 3 margin_ms 4 tombstone_ms 5 keyed (1, 0) 6 counter of a ticket (missed, left) 7 row

@@ -1,10 +1,11 @@
 package refill
 
 import (
+	"slices"
+
 	"poold/internal/pool"
 	"poold/internal/purchase"
 	"poold/internal/targets"
-	"slices"
 )
 
 // Spec returns the part of an order that is the same for all orders of a target.

@@ -48,7 +48,7 @@ type Status struct {
 	// These figures are set only for an adaptive target; package policy explains them (policy.Decision).
 	Forecast float64 `json:"forecast,omitempty"`
 	Risk     float64 `json:"risk,omitempty"`
-	Limit    string  `json:"limit,omitempty"`
+	Limit    string  `json:"limited_by,omitempty"`
 	Credit   float64 `json:"credit,omitempty"`
 	Warm     int     `json:"warm,omitempty"`
 	Failing  bool    `json:"failing,omitempty"` // the last orders all failed, and only few are placed

@@ -93,7 +93,7 @@ type Collector struct {
 	documents cached[*Document]
 	providers cached[*providers]
 
-	// These are the last good answers of Redis. Only the goroutine that builds uses them.
+	// The last good answers of Redis. Only the goroutine that builds a document uses them.
 	stocks map[captcha.ID]pool.Stock
 	totals *pool.Totals // nil = Redis has been away since the start
 	readAt time.Time    // when all were read; zero = never

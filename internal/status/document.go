@@ -267,8 +267,8 @@ func (s *Solve) Used() bool {
 	return s.Guests > 0 || s.Requests > 0 || s.Bought > 0 || s.Reason != ""
 }
 
-// Savings counts the requests to POST /solve in the last seven UTC days, over all replicas, and the requests that got the
-// token of another request.
+// Savings counts the requests to POST /solve in the last seven UTC days, over all replicas, and the requests that got
+// the token of another request.
 type Savings struct {
 	Requests int64 `json:"requests"` // all requests in the field Days: with a token, missed and denied
 	Saved    int64 `json:"saved"`    // sum of shared_wait, shared_cache and replay

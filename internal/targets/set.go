@@ -103,7 +103,7 @@ type TLS struct {
 // Scope is one right of a server key.
 type Scope string
 
-// The scopes, which docs/api.md describes.
+// The scopes; docs/reference.md says what each permits (server.keys).
 const (
 	ScopeToken  Scope = "token"
 	ScopeSolve  Scope = "solve"
@@ -157,7 +157,7 @@ type Redis struct {
 	SentinelUser string `yaml:"sentinel_user"`
 	// The password of the sentinels. Without it: none.
 	SentinelPassword captcha.Secret `yaml:"sentinel_password"`
-	// For rediss:// addresses. A changed file is read again. Without it: no client certificate, and the
+	// For rediss:// addresses. A changed file is read again. Without this section: no client certificate, and the
 	// issuers that the machine trusts.
 	TLS RedisTLS `yaml:"tls"`
 	// First part of every key in Redis. Default: captcha.

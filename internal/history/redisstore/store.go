@@ -107,8 +107,8 @@ func (s *Lists) Append(ctx context.Context, rows []history.Row) error {
 	return ctx.Err()
 }
 
-// append appends rows if the lists contain none of them. Otherwise it changes nothing and returns the rows that they
-// contain.
+// append appends rows if the lists contain none of them. Otherwise it changes nothing and returns those of the rows
+// that the lists contain.
 func (s *Lists) append(ctx context.Context, rows map[string]*history.Row) (known []string, err error) {
 	heads, items, sums := map[string][]any{}, map[string][]any{}, map[string]map[string]int64{}
 	begin := func(key string, keep time.Duration, most int) {

@@ -111,8 +111,8 @@ func (d *Description) match(escaped string) (best string) {
 	return best
 }
 
-// fits reports whether a request's path has the form of a path of the description. Only the last parameter must not be
-// empty. If the path is open, its last parameter is the rest of the request's path.
+// fits reports whether a request's path has the form of a path of the description. The last parameter must not be
+// empty; the others may be. If the path is open, its last parameter is the rest of the request's path.
 func fits(template string, isOpen bool, escaped string) bool {
 	want, most := strings.Split(template, "/"), -1
 	last := strings.HasSuffix(template, "}")

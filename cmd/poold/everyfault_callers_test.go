@@ -12,7 +12,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// storyCallers are the callers of TestFourFaultsInTurn (everyfault_test.go): during its faults they request
+// storyCallers are the callers of TestReplicasRecoverFromEachFault (everyfault_test.go): during its faults they request
 // tokens and solves, and record the responses, which checkLedger compares with the figures of poold.
 type storyCallers struct {
 	s      *everyFault

@@ -92,12 +92,12 @@ server: {keys: [{name: story, key: %s, scopes: [token, solve, status, admin]}]}`
 	return s
 }
 
-// TestFourFaultsInTurn applies one fault after another to three replicas. During the whole test,
+// TestReplicasRecoverFromEachFault applies one fault after another to three replicas. During the whole test,
 // callers take tokens, buy, share and repeat solves, and send pictures. After each fault all
 // replicas recover, by themselves or after an operator's action. In the end the ledger of the
 // service agrees with the figures of /metrics and /status, and with the records, days and usage of
 // the history.
-func TestFourFaultsInTurn(t *testing.T) {
+func TestReplicasRecoverFromEachFault(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	s := newEveryFault(t)

@@ -95,7 +95,7 @@ func (w *world) initHistory(t testing.TB, env []string) {
 }
 
 // Even if orders fail and replicas are killed, each order has exactly one record, and the figures
-// of the day equal the service's ledger. TestFourFaultsInTurn says the same of PostgreSQL.
+// of the day equal the service's ledger. TestReplicasRecoverFromEachFault says the same of PostgreSQL.
 func TestTheHistoryEqualsTheLedger(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()

@@ -17,8 +17,8 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestAHit: a request takes a token from the stock, which is handed out once, as JSON or as text.
-func TestAHit(t *testing.T) {
+// TestATokenIsHandedOutOnce: a request takes a token from the stock, which is handed out once, as JSON or as text.
+func TestATokenIsHandedOutOnce(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
 	d.fill(t, "staging-login", 2)
 	const path = "/pool/staging-login/token"

@@ -328,13 +328,15 @@ type Order struct {
 	Budgets     []Budget
 }
 
-// The reasons of a NotPlacedError.
+// The reasons why an order is not placed.
 const (
 	ReasonEnough = "enough" // tokens and orders suffice
 	ReasonPaused = "paused"
 	ReasonBrake  = "brake"
 	ReasonPermit = "permit" // all permits of the account are in use
 	ReasonBudget = "budget"
+
+	ReasonProvider = "provider" // no provider can take it: only in a FailedError
 )
 
 // NotPlacedError says why an order was not placed.

@@ -15,7 +15,7 @@ import (
 )
 
 // The savings of seven UTC days are kept, by Redis' clock.
-func TestSavings(t *testing.T) {
+func TestSavingsAreKeptSevenDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redistest.InBubble(t)
 		db, _ := server.Client(redis.Options{})

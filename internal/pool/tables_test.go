@@ -387,7 +387,7 @@ func describe(err error) string {
 }
 
 // Two calls with one Idempotency-Key wait under one name; the name goes with the last of them.
-func TestWaitersEnd(t *testing.T) {
+func TestANameGoesWithItsLastWaiter(t *testing.T) {
 	w := waiters{of: map[string][]chan struct{}{}}
 	for _, calls := range []int{1, 2} {
 		var stops []func()

@@ -198,7 +198,7 @@ func (e *RateError) Error() string { return "pool: rate limited" }
 // used up, or the token of its client task has expired.
 type FailedError struct {
 	BadParameters bool `json:"bad_parameters,omitempty"` // the provider rejects them
-	// NotPlaced is ReasonBudget or ReasonBrake: no order can be placed; "" = an order failed.
+	// NotPlaced is ReasonBudget, ReasonBrake or ReasonProvider: no order can be placed; "" = an order failed.
 	NotPlaced string    `json:"not_placed,omitempty"`
 	Until     time.Time `json:"until,omitzero"` // when one can, on the clock of the replica that refused; zero = unknown
 	Reason    string    `json:"reason"`

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"poold/internal/captcha"
-	"poold/internal/panics"
 	"poold/internal/pool"
 	"poold/internal/provider"
 	"poold/internal/purchase/choice"
@@ -23,8 +22,6 @@ const (
 	formerFor = 26 * time.Hour
 	// When silentAfter expected callbacks in a row did not arrive, new tasks are polled from the start.
 	silentAfter = 3
-	// mostReports limits the reports to services that are in flight at the same time.
-	mostReports = 64
 )
 
 // Seller is a provider as a Buyer uses it: the part of *provider.Client that it needs. Its values must be comparable,
@@ -251,65 +248,4 @@ func (as *accounts) probeIn(a *account, after time.Duration) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	a.tried = time.Now().Add(min(after, a.brake.Every) - a.brake.Every)
-}
-
-// noteCallback notes whether an expected callback arrived. It logs when callbacks stop arriving, and when they arrive
-// again.
-func (b *Buyer) noteCallback(a *account, came bool) {
-	b.accounts.mu.Lock()
-	before := a.silent
-	if a.silent++; came {
-		a.silent = 0
-	}
-	after := a.silent
-	b.accounts.mu.Unlock()
-	switch {
-	case after == silentAfter:
-		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: "+
-			"check that the service can reach callback_url, the base address",
-			"provider", a.Name(), "tasks", silentAfter)
-	case came && before >= silentAfter:
-		b.c.Log.Info("callbacks arrive again", "provider", a.Name())
-	}
-}
-
-// The outcomes of a report.
-const (
-	ReportPassed  = "passed"
-	ReportLate    = "late"    // the service no longer accepts a report
-	ReportRefused = "refused" // not passed on, or the service did not take it
-)
-
-// Report passes to the provider, in the background, whether a site accepted the token of a task. The argument age is
-// the age of the token. Report does not block: if too many reports are in flight, it drops this one.
-func (b *Buyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
-	solved := time.Now().Add(-age)
-	started := b.reports.TryGo(func() error {
-		return panics.Contain(b.c.Log, "panic in a report", func() {
-			b.c.Observer.Count("report", provider, b.sendReport(provider, task, t, solved, accepted))
-		})
-	})
-	if !started {
-		b.c.Observer.Count("report", provider, ReportRefused)
-	}
-}
-
-func (b *Buyer) sendReport(name, task string, t captcha.Type, solved time.Time, accepted bool) (outcome string) {
-	a := b.accounts.byName(name)
-	if a == nil || task == "" {
-		return ReportRefused
-	}
-	if _, brake, _ := b.accounts.terms(a); isDown(brake) {
-		return ReportRefused
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), b.c.CallTime)
-	defer cancel()
-	if time.Since(solved) >= a.ReportWindow() {
-		return ReportLate
-	}
-	if err := a.Report(ctx, task, t, accepted); err != nil {
-		b.c.Log.Debug("a report was refused", "provider", name, "err", err)
-		return ReportRefused
-	}
-	return ReportPassed
 }

@@ -262,3 +262,23 @@ func (b *Buyer) logDisk(err error) {
 		b.c.Log.Info("dead letters can be read and removed again")
 	}
 }
+
+// noteCallback notes whether an expected callback arrived. It logs when callbacks stop arriving, and when they arrive
+// again.
+func (b *Buyer) noteCallback(a *account, came bool) {
+	b.accounts.mu.Lock()
+	before := a.silent
+	if a.silent++; came {
+		a.silent = 0
+	}
+	after := a.silent
+	b.accounts.mu.Unlock()
+	switch {
+	case after == silentAfter:
+		b.c.Log.Warn("callbacks do not arrive, so tasks are polled: "+
+			"check that the service can reach callback_url, the base address",
+			"provider", a.Name(), "tasks", silentAfter)
+	case came && before >= silentAfter:
+		b.c.Log.Info("callbacks arrive again", "provider", a.Name())
+	}
+}

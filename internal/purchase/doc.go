@@ -7,9 +7,12 @@
 //
 //	buyer.go     Buy; orders of dead replicas, orders past their deadline, the stop
 //	order.go     an order, its journal entry, its row in the history, the table of ends; submit and polls
-//	accounts.go  the providers of the file and the former ones; which one gets an order; reports of callers
-//	brakes.go    what calls say about an account: its brake, its state, probes and the events
+//	accounts.go  the providers of the file and the former ones; which one gets an order
+//	brakes.go    what calls say about an account: its brake and the events
+//	providers.go  the state, thread limit and balance of a provider; probes
 //	callback.go  callbacks and dead letters
+//	report.go    reports of callers for the services
+//	refusals.go  what callers are told if no order can be placed
 //
 // Of the tests, read TestEnds (order_test.go) and testdata/ends.txt first.
 //

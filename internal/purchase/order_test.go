@@ -24,7 +24,7 @@ import (
 	"poold/internal/testkit"
 )
 
-type fault = provider.Error
+type providerError = provider.Error
 
 // TestEnds plays every way in which an order of a guest, for which a caller waits, can end, and compares what
 // the end leaves with its part of testdata/ends.txt: the rows, the counters, the brakes, the budget, and what the
@@ -51,7 +51,8 @@ func TestEnds(t *testing.T) {
 		{name: "the service refuses a guest's task", submit: fails(provider.Task, "ERROR_ODD"), wait: second},
 		{name: "the service refuses a target's task", target: true, submit: fails(provider.Task, "ERROR_ODD"), wait: second},
 		{name: "a submit has bad parameters", submit: fails(provider.Parameters, "ERROR_SITEKEY"), wait: second},
-		{name: "no slot is free", submit: &fault{Class: provider.Capacity, Code: "FULL", Delay: 30 * second}, wait: second},
+		{name: "no slot is free", wait: second,
+			submit: &providerError{Class: provider.Capacity, Code: "FULL", Delay: 30 * second}},
 		{name: "the account has a fault", submit: fails(provider.Account, "ERROR_ZERO_BALANCE"), wait: second},
 		{name: "the submit has no answer", submit: unheard("timeout"), wait: 170 * second},
 		{name: "the submit has an unknown error", submit: errors.New("odd"), wait: 170 * second},
@@ -96,10 +97,11 @@ func TestEnds(t *testing.T) {
 				if p.Identity.Proxy != "" || p.Identity.Sitekey == "" || p.ID != s.ID || p.Order != m.Values["order"] {
 					t.Errorf("row %+v", p)
 				}
-				fmt.Fprintf(&text, "row %s: %s %s by %s at %s, task %s code %s price %d submitted %s solved %s polls %d"+
+				line := fmt.Sprintf("row %s: %s %s by %s at %s, task %s code %s price %d submitted %s solved %s polls %d"+
 					" callback %v chosen %s\n",
 					m.Values["kind"], or(string(p.Outcome)), p.Target, or(string(p.EndedBy)), p.Provider, or(p.Task), or(p.Code),
 					p.Price, after(p.Submitted), after(p.Solved), min(p.Polls, 20), p.Callback, p.Choice) // pauses are random
+				text.WriteString(strings.NewReplacer(" callback false", "", " chosen ordered", "").Replace(line))
 			}
 			stats := ""
 			for _, field := range []string{"bought", "solved", "failed", "lost", "refused", "spent", "leads"} {

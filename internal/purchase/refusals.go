@@ -27,7 +27,7 @@ func (r Refusals) Tell(ctx context.Context, s *Spec, cause error) {
 	if !s.Guest || cause == nil || ctx.Err() != nil || errors.Is(cause, pool.ErrDown) {
 		return
 	}
-	answer := &pool.FailedError{NotPlaced: pool.ReasonBrake, Reason: cause.Error()} // no provider at all
+	answer := &pool.FailedError{NotPlaced: pool.ReasonProvider, Reason: cause.Error()}
 	if refused != nil {
 		lasts := refused.After == 0 || refused.After > pool.Patience
 		isBusy := refused.Reason == pool.ReasonPermit || refused.Kind == string(pool.Busy)

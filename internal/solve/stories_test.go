@@ -516,7 +516,7 @@ func saved(r *Peer) map[pool.SavingsSource]int64 {
 }
 
 // Each request is counted once.
-func TestSavings(t *testing.T) {
+func TestEachRequestIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(t)
 		a := w.Start()

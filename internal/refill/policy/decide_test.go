@@ -173,7 +173,7 @@ func TestDemandIsFollowed(t *testing.T) {
 
 // After hours of lone requests, a request is not a burst; after hours of bursts it is. A token for a timer is wanted a
 // lead time ahead, and not so early that it would expire before.
-func TestWhatFollowedIsRemembered(t *testing.T) {
+func TestBurstsAndTimersAreLearned(t *testing.T) {
 	lone, bursts := newTarget(nil), newTarget(nil)
 	for range 60 {
 		lone.hits(1, 1000)
@@ -376,7 +376,7 @@ func TestConstantsStretchWithTheLeadTime(t *testing.T) {
 }
 
 // If the clock goes back or Redis loses its counts, nothing is learned twice.
-func TestOddClocksAndCounts(t *testing.T) {
+func TestNothingIsLearnedTwice(t *testing.T) {
 	x := newTarget(nil).hits(1000, 1)
 	x.at-- // the time of the last request
 	was, entries := x.decide(), len(x.l.memory.entries)

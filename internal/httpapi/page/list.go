@@ -32,8 +32,8 @@ func (r TargetRow) Share(n int) int { return min(100, 100*n/r.Widest()) }
 // Coming returns the number of tokens that are ready or on order.
 func (r TargetRow) Coming() int { return r.Fresh + r.InFlight }
 
-// Lasting returns the number of tokens that outlive the lead time of an order.
-func (r TargetRow) Lasting() int { return max(0, r.Fresh-r.Ageing) }
+// Outliving returns the number of tokens that outlive the lead time of an order.
+func (r TargetRow) Outliving() int { return max(0, r.Fresh-r.Ageing) }
 
 // Missing returns how many tokens must still be ordered to reach the depth.
 func (r TargetRow) Missing() int { return max(0, r.Depth-r.Coming()) }

@@ -76,7 +76,7 @@ func newWebhook(t *testing.T) *webhook {
 
 // await waits for n requests.
 func (w *webhook) await(t *testing.T, n int) (all []string) {
-	testkit.Within(t, time.Minute, "requests", func() bool {
+	testkit.Within(t, 3*time.Minute, "requests", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		all = slices.Clone(w.seen)

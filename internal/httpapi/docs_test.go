@@ -29,7 +29,7 @@ func docsPage(t *testing.T, name string) string {
 // files of the status page are not listed.
 func TestDocsNameEveryRoute(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^\| ([^|]*/[^|]*) \| ([^|]*) \|`).FindAllStringSubmatch(docsPage(t, "api.md"), -1)
-	for _, route := range quietServer(t).routes() {
+	for _, route := range assemble(t, sampleSet()).routes() {
 		if regexp.MustCompile(`\.(css|js|svg)$`).MatchString(route.path) {
 			continue
 		}
@@ -61,7 +61,7 @@ func TestDescriptionIsComplete(t *testing.T) {
 	if described := describedCodes(t); !sameNames(described, want) {
 		t.Errorf("openapi.yaml has the codes %q, want %q", described, want)
 	}
-	for _, route := range quietServer(t).routes() {
+	for _, route := range assemble(t, sampleSet()).routes() {
 		for _, method := range route.methods {
 			if openapitest.IsForPeople(route.path) {
 				continue

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -83,12 +82,10 @@ func TestDisabledHistoryNamesTheSetting(t *testing.T) {
 		{nil, "usage?by=x orders?status=x day/x site/6Le?limit=0", 400, bad, ""},
 		{nil, "active", 200, empty, ""},
 	} {
-		s := quietServer(t, func(deps *Deps) { deps.History = c.kept })
+		d := assemble(t, sampleSet(allKeys()...))
+		d.History, d.Audit = c.kept, false
 		for path := range strings.FieldsSeq(c.paths) {
-			r, w := httptest.NewRequest("GET", "/history/"+path, nil), httptest.NewRecorder()
-			r.Header.Set("Authorization", "Bearer "+keyAll)
-			s.handler.ServeHTTP(w, r)
-			answer{asked: path, status: w.Code, body: w.Body.String()}.check(t, path, c.status, c.begin, c.says)
+			d.handle(t, "GET", "/history/"+path, "", bearer(keyAll)).check(t, path, c.status, c.begin, c.says)
 		}
 	}
 }

@@ -88,14 +88,6 @@ func (w *watchedStock) called(ctx context.Context, call string) error {
 	return w.before(ctx, call)
 }
 
-// guarded makes a call, unless the test wants the call to fail.
-func guarded[T any](ctx context.Context, w *watchedStock, call string, do func() (T, error)) (got T, err error) {
-	if err := w.called(ctx, call); err != nil {
-		return got, err
-	}
-	return do()
-}
-
 func (w *watchedStock) Take(ctx context.Context, c *pool.Call) (pool.Token, error) {
 	w.mu.Lock()
 	w.requests = append(w.requests, *c)
@@ -116,6 +108,9 @@ func (w *watchedStock) Cancel(c *pool.Call) {
 }
 
 func (w *watchedStock) Look(ctx context.Context, q pool.Query) (pool.Counts, error) {
+	if err := w.called(ctx, "look"); err != nil {
+		return pool.Counts{}, err
+	}
 	if w.looked != nil {
 		return *w.looked, nil
 	}
@@ -129,30 +124,11 @@ func (w *watchedStock) LookAll(ctx context.Context, queries []pool.Query) ([]poo
 	return w.Pool.LookAll(ctx, queries)
 }
 
-func (w *watchedStock) Hours(ctx context.Context, id captcha.ID) ([]pool.Period, error) {
-	return guarded(ctx, w, "hours", func() ([]pool.Period, error) { return w.Pool.Hours(ctx, id) })
-}
-
 func (w *watchedStock) Health() redisdb.Health {
 	if said := w.ill.Load(); said != nil {
 		return *said
 	}
 	return w.db.Health()
-}
-
-func (w *watchedStock) Pause(ctx context.Context, id captcha.ID, reason string, length time.Duration) error {
-	if err := w.called(ctx, "pause"); err != nil {
-		return err
-	}
-	return w.Pool.Pause(ctx, id, reason, length)
-}
-
-func (w *watchedStock) Resume(ctx context.Context, id captcha.ID) (bool, error) {
-	return guarded(ctx, w, "resume", func() (bool, error) { return w.Pool.Resume(ctx, id) })
-}
-
-func (w *watchedStock) Flush(ctx context.Context, id captcha.ID) (int, error) {
-	return guarded(ctx, w, "flush", func() (int, error) { return w.Pool.Flush(ctx, id) })
 }
 
 func (w *watchedStock) Report(ctx context.Context, order string, hash captcha.ID, accepted bool, caller, nonce,
@@ -447,13 +423,6 @@ func (f *fakeOrders) Buy(_ context.Context, s purchase.Spec, placed func(next ca
 	f.tell(s)
 	placed("", nil)
 }
-
-type fakeSavings struct {
-	days []pool.SavingsDay
-	err  error
-}
-
-func (f *fakeSavings) Savings(context.Context) ([]pool.SavingsDay, error) { return f.days, f.err }
 
 // memoryHistory is a history in memory that notes its queries.
 type memoryHistory struct {

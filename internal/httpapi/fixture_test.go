@@ -55,7 +55,6 @@ type daemon struct {
 	stock    *watchedStock
 	buyer    *fakeBuyer
 	provider purchase.ProviderStatus // state that the buyer reports
-	savings  *fakeSavings
 	solver   *fakeSolver
 	orders   *fakeOrders
 	ids      *tokenid.Secret
@@ -125,7 +124,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		provider: purchase.ProviderStatus{
 			Name: "solver", State: provider.Condition{Kind: provider.StateOK}, InFlight: 3, Concurrency: 20,
 		},
-		savings: &fakeSavings{}, solver: &fakeSolver{}, history: newMemoryHistory(), events: &memoryEvents{},
+		solver: &fakeSolver{}, history: newMemoryHistory(), events: &memoryEvents{},
 		client: &http.Client{Transport: described.Transport(&http.Transport{}), Timeout: 10 * time.Second,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		logged: &testkit.Log{},
@@ -150,7 +149,7 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		return listener.Connections{Open: 3, Refused: 4}
 	}, func() int64 { return 5 })
 	collector := status.NewCollector(status.Sources{
-		File: d.config, Pool: statusPool{d.stock, d.savings}, Buyer: d.buyer, Outcomes: someOutcomes{}.Rows,
+		File: d.config, Pool: d.stock, Buyer: d.buyer, Outcomes: someOutcomes{}.Rows,
 		Replicas: func() []replicas.Replica { return nil },
 		Health:   d.stock.Health, Log: log,
 		Webhook:   func() string { return "" },
@@ -165,12 +164,6 @@ func assemble(t testing.TB, set *targets.Set) *daemon {
 		d.say(t, target.Name, refill.Status{Want: target.Depth, State: refill.OK, Lead: 18 * time.Second})
 	}
 	return d
-}
-
-// statusPool is the stock of a daemon, with the savings of a test.
-type statusPool struct {
-	*watchedStock
-	*fakeSavings
 }
 
 // inBubble runs a test with a daemon in a synctest bubble. The clock starts at the constant day in

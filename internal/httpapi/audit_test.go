@@ -64,9 +64,10 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 		Price: history.MoneyUnknown}, id)
 	again := "Idempotency-Key: canary"
 	text := d.ask(t, "GET", login, bearer(keyAll), again, "Accept: text/plain")
-	id2 := idIn(t, d.ask(t, "GET", login, bearer(keyAll), again)) // a replay gets no second entry
-	if text.status != 200 || id2 == id {
-		t.Errorf("%d, %s", text.status, id2)
+	replay := d.ask(t, "GET", login, bearer(keyAll), again)
+	id2 := idIn(t, replay) // it gets no second entry
+	if same := parseAnswer[tokenAnswer](t, replay).Token; text.status != 200 || text.body != same || id2 == id {
+		t.Errorf("%d %s, and then %s with the id %s", text.status, text.body, same, id2)
 	}
 	noted("as text", history.Handout{Key: "all", Action: history.Taken, Target: "staging-login", Source: "pool",
 		Price: history.MoneyUnknown}, id2)

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"poold/internal/pool"
@@ -17,69 +16,42 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestATokenIsHandedOutOnce: a request takes a token from the stock, which is handed out once, as JSON or as text.
-func TestATokenIsHandedOutOnce(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	d.fill(t, "staging-login", 2)
-	const path = "/pool/staging-login/token"
-	first := parseAnswer[tokenAnswer](t, d.ask(t, "GET", path))
-	second := d.ask(t, "GET", path, "Accept: text/plain")
-	second.check(t, "as text", 200, tokenValue)
-	if !strings.HasPrefix(first.Token, tokenValue) || first.Source != pool.FromPool || first.Token == second.body {
-		t.Errorf("%+v, and then %s", first, second.body)
-	}
-	checkProblem(t, "a third one", d.ask(t, "GET", path), 503, CodePoolEmpty, "staging-login")
-}
-
 // TestTokenAnswerHasAllFields: the JSON has these fields in this order, with the times of the token, and after a wait
 // the further values of the service.
 func TestTokenAnswerHasAllFields(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	const moment = `(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)`
-	want := regexp.MustCompile(`^{"id":"(o\d+\.[A-Za-z0-9_-]+)","target":"staging-login","type":"recaptcha_v2","token":"` +
-		tokenValue + `-o\d+","source":"pool","provider":"solver",` +
-		`"solved_at":"` + moment + `","expires_at":"` + moment + `","ttl_ms":(\d+)}` + "\n$")
-	for _, method := range []string{"GET", "POST"} {
-		d.stock.landToken(t, d.stock.order(t, d.target("staging-login")), 40*time.Second)
-		a := d.ask(t, method, "/pool/staging-login/token")
-		got := want.FindStringSubmatch(a.body)
-		if a.status != 200 || got == nil {
-			t.Fatalf("%s: %d %s", method, a.status, a.body)
+	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
+		const path = "/pool/staging-login/token"
+		login := d.target("staging-login")
+		want := func(o *pool.Order, source, times, more string) string {
+			return `{"id":"` + d.idOf(t, o.Name, "key\x00all\x00") + `","target":"staging-login","type":"recaptcha_v2",` +
+				`"token":"` + tokenValue + "-" + o.Name + `","source":"` + source + `","provider":"solver",` + times + more + "}\n"
 		}
-		solved, _ := time.Parse(time.RFC3339, got[2])
-		expires, _ := time.Parse(time.RFC3339, got[3])
-		ttl, _ := strconv.Atoi(got[4])
-		if left := 80*time.Second - time.Duration(ttl)*time.Millisecond; expires.Sub(solved) != 120*time.Second || left < 0 ||
-			left > 5*time.Second ||
-			(time.Since(solved)-40*time.Second).Abs() > 5*time.Second {
-			t.Errorf("%s: %s; want a life of 120 s, solved 40 s ago, and a ttl_ms of 80 s", method, a.body)
+		for _, method := range []string{"GET", "POST"} {
+			o := d.stock.order(t, login)
+			d.stock.landToken(t, o, 40*time.Second)
+			a := d.handle(t, method, path, "", bearer(keyAll))
+			testkit.Equal(t, method, a.body, want(o, "pool",
+				`"solved_at":"2026-01-02T03:03:25.678Z","expires_at":"2026-01-02T03:05:25.678Z","ttl_ms":80000`, ""))
+			for name, value := range map[string]string{
+				"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+				"Vary": "Accept",
+			} {
+				testkit.Equal(t, method+" "+name, a.header.Get(name), value)
+			}
 		}
-		for name, value := range map[string]string{
-			"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
-			"Vary": "Accept",
-		} {
-			testkit.Equal(t, method+" "+name, a.header.Get(name), value)
-		}
-	}
-	ref := d.stock.order(t, d.target("staging-login"))
-	landed := make(chan struct{})
-	go func() {
-		defer close(landed)
-		for d.stock.readStock(t, d.target("staging-login")).Waiting == 0 { // until a caller waits for the token
-			time.Sleep(time.Millisecond)
-		}
-		d.stock.end(t, ref, pool.End{Outcome: pool.Solved, Provider: "solver", Value: tokenValue + "-" + ref.Name,
+		o, got := d.stock.order(t, login), make(chan answer, 1)
+		go func() { got <- d.handle(t, "GET", path+"?wait=9s", "", bearer(keyAll)) }()
+		synctest.Wait()
+		d.stock.end(t, o, pool.End{Outcome: pool.Solved, Provider: "solver", Value: tokenValue + "-" + o.Name,
 			Extra: `{"userAgent":"Mozilla/5.0 \"x\""}`, Lifetime: 120 * time.Second})
-	}()
-	fields := parseAnswer[map[string]any](t, d.ask(t, "GET", "/pool/staging-login/token?wait=9s"))
-	if fields["user_agent"] != "Mozilla/5.0 \"x\"" || fields["source"] != "wait" {
-		t.Errorf("user agent or source is not passed on: %v", fields)
-	}
-	<-landed
+		testkit.Equal(t, "after a wait", (<-got).body, want(o, "wait",
+			`"solved_at":"2026-01-02T03:04:05.678Z","expires_at":"2026-01-02T03:06:05.678Z","ttl_ms":120000`,
+			`,"user_agent":"Mozilla/5.0 \"x\""`))
+	})
 }
 
 // TestTokenRequestReachesTheStock: the parameters of a request, and what the file says about its target, reach the
-// stock.
+// stock. A number without a unit is in seconds.
 func TestTokenRequestReachesTheStock(t *testing.T) {
 	set := sampleSet()
 	set.Targets[0].OnEmpty = targets.OnEmptyWait // checkout
@@ -87,49 +59,39 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 	set.Targets[0].Rate = targets.Rate{Count: 1, Per: 2 * time.Second}
 	set.Targets[1].Rate = targets.Rate{Count: 20, Per: time.Minute}
 	d := start(t, set, nil, nil)
-	d.fill(t, "staging-login", 2)
-	d.fill(t, "checkout", 2)
-
-	sent := func(path string, headers ...string) pool.Call {
-		t.Helper()
-		before, _ := d.stock.countTakes()
-		if a := d.ask(t, "GET", path, headers...); a.status != 200 && a.status != 429 { // the rate is used up
-			t.Fatalf("%s: %d %s", path, a.status, a.body)
+	d.stock.failCalls("take", &pool.EmptyError{})
+	login := pool.Call{ID: set.Targets[1].ID, Margin: 40 * time.Second, MostTickets: 20, Rate: 20, RatePer: time.Minute}
+	checkout := pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1,
+		RatePer: 2 * time.Second}
+	named := pool.Call{ID: login.ID, MinTTL: 90500 * time.Millisecond}
+	solve.Identify(&named, "anyone\x00"+string(login.ID), "order 7")
+	for _, c := range []struct {
+		path, key    string // the key is an Idempotency-Key
+		want         pool.Call
+		wait, minTTL time.Duration
+	}{
+		{"staging-login/token", "", login, 0, 0},
+		{"staging-login/token?wait=60s&min_ttl=1m30.5s", "order 7", login, time.Minute, named.MinTTL},
+		{"staging-login/token?wait=20&min_ttl=30", "", login, 20 * time.Second, 30 * time.Second},
+		{"staging-login/token?min_ttl=90.5&wait=0", "", login, 0, named.MinTTL},
+		{"staging-login/token?wait=60", "", login, time.Minute, 0},
+		{"staging-login/token?w%61it=.5", "", login, 500 * time.Millisecond, 0},
+		{"checkout/token", "", checkout, 20 * time.Second, 0}, // on_empty: wait
+		{"checkout/token?wait=0s", "", checkout, 0, 0},
+	} {
+		var headers []string
+		if c.want.Wait, c.want.MinTTL = c.wait, c.minTTL; c.key != "" {
+			headers, c.want.Fingerprint = []string{"Idempotency-Key: " + c.key}, named.Fingerprint
 		}
-		after, call := d.stock.countTakes()
-		if after != before+1 || call.Name == "" || call.Nonce == "" || !strings.Contains(call.Row, `"key":"-"`) {
-			t.Fatalf("%s: %d takes, %+v", path, after-before, call)
+		d.ask(t, "GET", "/pool/"+c.path, headers...).check(t, c.path, 503)
+		_, call := d.stock.countTakes()
+		if call.Name == "" || call.Nonce == "" || !strings.Contains(call.Row, `"key":"-"`) {
+			t.Errorf("%s: %+v", c.path, call)
 		}
 		call.Name, call.Nonce, call.Row = "", "", "" // TestAuditNotesEachTokenOnce has the rows
-		return call
+		testkit.DeepEqual(t, c.path, call, c.want)
 	}
-	want := pool.Call{ID: set.Targets[1].ID, Margin: 40 * time.Second, MostTickets: 20, Rate: 20, RatePer: time.Minute}
-	testkit.DeepEqual(t, "the call of a request without parameters", sent("/pool/staging-login/token"), want)
-	named := pool.Call{ID: want.ID, MinTTL: 90500 * time.Millisecond}
-	solve.Identify(&named, "anyone\x00"+string(want.ID), "order 7")
-	want.Wait, want.MinTTL, want.Fingerprint = 60*time.Second, named.MinTTL, named.Fingerprint
-	testkit.DeepEqual(t, "the call of a request with all parameters",
-		sent("/pool/staging-login/token?wait=60s&min_ttl=1m30.5s", "Idempotency-Key: order 7"), want)
-	want = pool.Call{ID: set.Targets[0].ID, Margin: 40 * time.Second, MostTickets: 24, Rate: 1, RatePer: 2 * time.Second,
-		Wait: 20 * time.Second}
-	testkit.DeepEqual(t, "the call for a target with on_empty: wait", sent("/pool/checkout/token"), want)
-	want.Wait = 0
-	testkit.DeepEqual(t, "an explicit wait beats on_empty", sent("/pool/checkout/token?wait=0s"), want)
-}
-
-// TestWaitAndMinTTL: a number without a unit is in seconds.
-func TestWaitAndMinTTL(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	for query, waits := range map[string][2]time.Duration{
-		"wait=20&min_ttl=30": {20 * time.Second, 30 * time.Second}, "min_ttl=90.5&wait=0": {0, 90500 * time.Millisecond},
-		"wait=60": {60 * time.Second, 0}, "w%61it=.5": {500 * time.Millisecond, 0}, "": {0, 0},
-	} {
-		d.stock.failCalls("take", &pool.EmptyError{})
-		d.ask(t, "GET", "/pool/staging-login/token?"+query).check(t, "?"+query, 503)
-		_, got := d.stock.countTakes()
-		testkit.Equal(t, "wait and min_ttl of ?"+query, [2]time.Duration{got.Wait, got.MinTTL}, waits)
-		d.stock.before = nil // the next request may take
-	}
+	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 8)
 }
 
 // TestMalformedTokenRequestIsRefused: such a request takes nothing, and its text is not repeated.
@@ -161,10 +123,6 @@ func TestMalformedTokenRequestIsRefused(t *testing.T) {
 	}
 	d.ask(t, "GET", "/pool/staging-login/token?wait=0s&min_ttl=120s", "Idempotency-Key: ~ "+
 		strings.Repeat("k", 253)).check(t, "the limits themselves", 503, `"code":"`+string(CodePoolEmpty)+`"`)
-	if a := d.ask(t, "HEAD", "/pool/staging-login/token"); a.status != 405 ||
-		a.header.Get("Allow") != "OPTIONS, GET, POST" {
-		t.Errorf("HEAD: %d, Allow %q", a.status, a.header.Get("Allow"))
-	}
 	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 1)
 }
 
@@ -190,35 +148,22 @@ func TestIdempotencyKeysOfCallersDiffer(t *testing.T) {
 	testkit.Equal(t, "different tokens", len(slices.Compact(first)), 4)
 }
 
-// TestTargetNamesAreStrict: a path leads to a target only by the name itself.
+// TestTargetNamesAreStrict: a path leads to a target only by the name itself. The error suggests a similar target that
+// the key may use, and does not repeat the name.
 func TestTargetNamesAreStrict(t *testing.T) {
-	d := start(t, sampleSet(), nil, nil)
-	for _, path := range []string{
-		"/pool//token", "/pool/..%2fstatus/token", "/pool/%2e%2e/token", "/pool/STAGING-LOGIN/token",
-		"/pool/-x/token", "/pool/no-such/token", "/pool/" + strings.Repeat("x", 64) + "/token", "/pool/a%00b/token",
-		"/pool/%3Cscript%3E/token", "/pool/:target/token", "/pool/staging-login%20/token", "/pool/staging-login%0a/token",
-	} {
-		a := d.ask(t, "GET", path)
-		checkProblem(t, path, a, 404, CodeUnknownTarget, "")
-		if strings.Contains(a.body, "script") {
-			t.Errorf("%s is repeated: %s", path, a.body)
-		}
-	}
-	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 0)
-}
-
-// TestUnknownTargetNamesTheNearOne: the error suggests a similar target that the key may use.
-func TestUnknownTargetNamesTheNearOne(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
-	for _, c := range []struct{ key, name, end string }{
-		{keyAll, "staging-lgoin", "of this name: did you mean staging-login?"},
-		{keyAll, "CHECKOUT", ": did you mean checkout?"}, {keyAll, "other", "of this name"},
-		{keyStaging, "staging-sinup", ": did you mean staging-signup?"},
-		{keyAll, "%1b%5b31mcheckout", "of this name"}, {keyAll, strings.Repeat("checkout", 1250), "of this name"},
+	long, near := strings.Repeat("checkout", 1250), ": did you mean checkout?"
+	for name, end := range map[string]string{
+		"": "", "..%2fstatus": "", "%2e%2e": "", "-x": "", "no-such": "", strings.Repeat("x", 64): "", "a%00b": "",
+		"%3Cscript%3E": "", ":target": "", "%1b%5b31mcheckout": "", long: "", "CHECKOUT": near, "checkout%20": near,
+		"checkout%0a": near, "staging-lgoin": ": did you mean staging-login?",
 	} {
-		checkProblem(t, c.name[:5], d.ask(t, "GET", "/pool/"+c.name+"/token", bearer(c.key)), 404, CodeUnknownTarget, "",
-			c.end+`","code"`)
+		a := d.ask(t, "GET", "/pool/"+name+"/token", bearer(keyAll))
+		checkProblem(t, name, a, 404, CodeUnknownTarget, "", `"the configuration file has no target of this name`+end+`"`)
 	}
+	checkProblem(t, "a key of some targets", d.ask(t, "GET", "/pool/staging-sinup/token", bearer(keyStaging)), 404,
+		CodeUnknownTarget, "", ": did you mean staging-signup?")
+	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 0)
 }
 
 // TestStoppingRefusesTakes: after a stop has begun, no new caller gets a token, and /readyz

@@ -2,11 +2,8 @@ package httpapi
 
 import (
 	"encoding/base64"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -73,22 +70,6 @@ func decodeAnswer[T any](t *testing.T, a answer) T {
 	return parseAnswer[T](t, a)
 }
 
-func (d *daemon) csvRows(t *testing.T, path string, headers ...string) (answer, [][]string) {
-	t.Helper()
-	a := d.ask(t, "GET", path, append(headers, "Accept: text/csv")...)
-	h := a.header
-	if a.status != 200 || h.Get("Content-Type") != "text/csv; charset=utf-8; header=present" ||
-		h.Get("Vary") != "Accept" || h.Get("Cache-Control") != "no-store" {
-		t.Fatalf("%s: %d %v %s", path, a.status, h, a.body)
-	}
-	testkit.Equal(t, path+": lines that end in CRLF", strings.Count(a.body, "\r\n"), strings.Count(a.body, "\n"))
-	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
-	if err != nil || len(rows) < 2 {
-		t.Fatalf("%s: %q, %v", path, rows, err)
-	}
-	return a, rows
-}
-
 // readPages requests one page after the other and returns the ids of the records or entries.
 func (d *daemon) readPages(t *testing.T, path string) (ids []string, pages int) {
 	t.Helper()
@@ -127,54 +108,45 @@ func TestPagesShowEachRecordOnce(t *testing.T) {
 		want, entries = append(want, r.ID), append(entries, e.ID)
 	}
 	slices.Reverse(want)
-	checkPages := func(want []string, paths map[string]int) {
-		t.Helper()
-		for path, pages := range paths {
-			if ids, n := d.readPages(t, path); !slices.Equal(ids, want) || n != pages {
-				t.Errorf("%s: %d pages of %q", path, n, ids)
-			}
-		}
-	}
-	checkPages(want, map[string]int{
-		"/history/site/6Le": 3, "/history/site/6Le?limit=1000": 1, "/history/orders?status=solved&limit=13": 10,
-		"/history/orders?limit=129&status=solved": 2,
-	})
 	slices.Reverse(entries)
-	checkPages(entries, map[string]int{"/history/key/ci": 3, "/history/key/ci?limit=1000": 1,
-		"/history/key/ci?limit=13": 10, "/history/key/ci?limit=129": 2})
-	// Beginning with the constant day, 40 orders ended in each of three milliseconds. In the fourth
-	// millisecond, ten orders ended.
-	second := day.Add(time.Millisecond)
-	for query, n := range map[string]int{
-		"from=" + second.Format(time.RFC3339Nano):                          90,
-		"from=" + second.Add(-time.Nanosecond).Format(time.RFC3339Nano):    90,
-		"from=" + second.Add(time.Nanosecond).Format(time.RFC3339Nano):     50,
-		"to=" + second.Format(time.RFC3339Nano):                            40,
-		"to=" + second.Add(time.Nanosecond).Format(time.RFC3339Nano):       80,
-		"from=2026-01-02T04:04:05.678%2B01:00&to=2026-01-02T03:04:05.680Z": 80,
-		"from=2026-01-02&to=2026-01-03":                                    130,
-		"from=2026-01-03":                                                  0,
-		"to=2026-01-02":                                                    0,
-		"from=1970-01-01&to=9999-12-31T23:59:59Z&cursor=" + cursorOf(history.Position{At: second, ID: orderID(45)}): 45,
+	for path, c := range map[string]struct {
+		want  []string
+		pages int
+	}{
+		"/history/site/6Le": {want, 3}, "/history/site/6Le?limit=1000": {want, 1},
+		"/history/orders?status=solved&limit=13": {want, 10}, "/history/orders?limit=129&status=solved": {want, 2},
+		"/history/key/ci": {entries, 3}, "/history/key/ci?limit=1000": {entries, 1},
+		"/history/key/ci?limit=13": {entries, 10}, "/history/key/ci?limit=129": {entries, 2},
 	} {
-		for _, path := range []string{"/history/site/6Le?limit=30&", "/history/orders?status=solved&limit=1000&"} {
-			if ids, _ := d.readPages(t, path+query); !isContiguous(want, ids) || len(ids) != n {
-				t.Errorf("%s%s: %d records, want %d: %q", path, query, len(ids), n, ids)
-			}
-		}
-	}
-	if q := d.history.lastAsked(); q.Targets != nil {
-		t.Errorf("a caller without limits asks for %v alone", q.Targets)
+		ids, n := d.readPages(t, path)
+		testkit.DeepEqual(t, path, ids, c.want)
+		testkit.Equal(t, path+": pages", n, c.pages)
 	}
 }
 
-// isContiguous reports whether the list ids is a contiguous part of the list want.
-func isContiguous(want, ids []string) bool {
-	if len(ids) == 0 {
-		return true
+// TestRangeOfAHistoryQuery: a query asks the store for the rows of a range of times, after the position of a cursor. A
+// day is its first moment.
+func TestRangeOfAHistoryQuery(t *testing.T) {
+	d := start(t, sampleSet(), nil, nil)
+	moment, newYear := day.Add(time.Millisecond), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	after := history.Position{At: moment, ID: orderID(45)}
+	for query, want := range map[string]history.Query{
+		"": {},
+		"from=" + moment.Format(time.RFC3339Nano):                          {From: moment},
+		"to=" + moment.Add(1).Format(time.RFC3339Nano):                     {To: moment.Add(1)},
+		"from=2026-01-02T04:04:05.678%2B01:00&to=2026-01-02T03:04:05.679Z": {From: day, To: moment},
+		"from=2026-01-01&to=2026-01-02":                                    {From: newYear, To: newYear.AddDate(0, 0, 1)},
+		"from=1970-01-01&cursor=" + cursorOf(after):                        {From: time.Unix(0, 0).UTC(), Before: after},
+		"to=9999-12-31T23:59:59Z":                                          {To: last},
+	} {
+		for _, path := range []string{"/history/site/6Le?", "/history/orders?status=solved&", "/history/key/ci?"} {
+			d.ask(t, "GET", path+query).check(t, "a range", 200)
+			got := d.history.lastAsked()
+			want.By, want.Value, want.Limit = got.By, got.Value, defaultPage // others test them
+			testkit.DeepEqual(t, path+query, got, want)
+		}
 	}
-	i := slices.Index(want, ids[0])
-	return i >= 0 && i+len(ids) <= len(want) && slices.Equal(want[i:i+len(ids)], ids)
 }
 
 // TestDayHasFiguresByTypeAndTarget: a day has figures by type, and figures by target and owner.
@@ -190,10 +162,10 @@ func TestDayHasFiguresByTypeAndTarget(t *testing.T) {
 	}
 	d.writeRecords(t, all...)
 	// A limited key gets no figures by type, because these would include other targets.
-	d.golden(t, "day.txt", [][2]string{
-		{keyAll, "day/2026-01-02"}, {keyStaging, "day/2026-01-02"}, {keyStaging, "day/2026-01-03"},
-		{keyStatus, "day/2026-01-04"},
-	})
+	d.golden(t, "day.txt",
+		[]string{keyAll, "day/2026-01-02"}, []string{keyStaging, "day/2026-01-02"}, []string{keyStaging, "day/2026-01-03"},
+		[]string{keyStatus, "day/2026-01-04"},
+	)
 }
 
 // TestLimitedKeySeesItsHistory: on each route of the history, a key with globs sees only those
@@ -257,22 +229,6 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	}
 }
 
-// keysOf returns the names in a JSON object in their order, including the names in embedded objects.
-func keysOf(t *testing.T, object any) (keys []string) {
-	t.Helper()
-	text, err := json.Marshal(object)
-	testkit.NoError(t, err)
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	_, _ = decoder.Token()
-	for decoder.More() {
-		key, _ := decoder.Token()
-		keys = append(keys, fmt.Sprint(key))
-		var value any
-		testkit.NoError(t, decoder.Decode(&value))
-	}
-	return keys
-}
-
 // TestCSVHasTheColumnsOfTheJSON: the columns of the CSV are the fields of the JSON response. No
 // cell is a spreadsheet formula.
 func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
@@ -283,43 +239,12 @@ func TestCSVHasTheColumnsOfTheJSON(t *testing.T) {
 		"\rx"
 	d.writeRecords(t, r, formula)
 	d.buyer.underWay = []purchase.OrderInFlight{underWay(7, "", "-k", pool.Bought, day)}
-	has := func(rows [][]string, names []string, want map[string]string) {
-		t.Helper()
-		if len(rows) != 2 || !slices.Equal(rows[0], names) {
-			t.Fatalf("%d rows, names %q, want %q", len(rows), rows[0], names)
-		}
-		for name, value := range want {
-			testkit.Equal(t, name, rows[1][slices.Index(names, name)], value)
-		}
+	var requests [][]string
+	for _, path := range []string{"order/" + r.ID, "site/" + url.PathEscape(formula.Sitekey), "active", "day/2026-01-02"} {
+		requests = append(requests, []string{"", path, "text/csv"},
+			[]string{"", path, "text/csv;q=0.5, application/json"}) // JSON is preferred
 	}
-	_, rows := d.csvRows(t, "/history/order/"+r.ID)
-	has(rows, keysOf(t, history.Order{}), map[string]string{
-		"id": r.ID, "target": "checkout", "owner": "Quality, \"Assurance\"\nBerlin", "type": "recaptcha_v2", "sitekey": "6Le",
-		"pageurl": "https://checkout.example.com/", "provider": "solver", "task": "t-1", "status": "solved",
-		"outcome": "solved", "code": "'-1", "placed_at": "2026-01-02T03:03:45.678Z",
-		"submitted_at": "2026-01-02T03:03:47.428Z", "solved_at": "2026-01-02T03:04:00.678Z",
-		"ended_at": "2026-01-02T03:04:05.678Z", "elapsed_ms": "18250", "polls": "3", "ended_by": "poll", "price": "0.00299",
-		"choice": "cheapest",
-	})
-	_, rows = d.csvRows(t, "/history/site/"+url.PathEscape(formula.Sitekey))
-	has(rows, keysOf(t, history.Order{}), map[string]string{
-		"owner": "'+1", "sitekey": "'" + formula.Sitekey, "pageurl": "'x", "task": "'\tx", "code": "'@x",
-	})
-	a, rows := d.csvRows(t, "/history/orders?status=solved&limit=1")
-	has(rows, keysOf(t, history.Order{}), map[string]string{"id": formula.ID})
+	d.golden(t, "csv.txt", requests...)
+	a := d.ask(t, "GET", "/history/orders?status=solved&limit=1", "Accept: text/csv")
 	testkit.Equal(t, "a cursor in the Link", strings.Contains(a.header.Get("Link"), "cursor="), true)
-	_, rows = d.csvRows(t, "/history/active")
-	has(rows, keysOf(t, Active{}), map[string]string{"id": orderID(7), "sitekey": "'-k", "state": "bought"})
-	_, rows = d.csvRows(t, "/history/day/2026-01-02")
-	if len(rows) != 4 || !slices.Equal(rows[0], keysOf(t, UsageLine{})) ||
-		!reflect.DeepEqual(rows[1:], [][]string{
-			{"2026-01-02", "recaptcha_v2", "", "", "", "2", "2", "0", "0", "0", "0", "36500", "0.00598", "0"},
-			{"2026-01-02", "", "checkout", "'+1", "", "1", "1", "0", "0", "0", "0", "18250", "0.00299", "0"},
-			{"2026-01-02", "", "checkout", "Quality, \"Assurance\"\nBerlin", "", "1", "1", "0", "0", "0", "0", "18250",
-				"0.00299", "0"},
-		}) {
-		t.Errorf("%q", rows)
-	}
-	d.ask(t, "GET", "/history/active", "Accept: text/csv;q=0.5, application/json").check(t, "JSON is preferred", 200,
-		`{"records":`)
 }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"poold/internal/pool"
 	"poold/internal/provider"
@@ -17,78 +16,56 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestPauseAndResumeShowAtOnce: the status immediately shows a pause and its end. The log reports
-// both.
-func TestPauseAndResumeShowAtOnce(t *testing.T) {
+// TestChangesOfATargetShowAtOnce: the status immediately shows a pause, its end, and a flush, which drops the tokens of
+// its target alone. The log reports them with the key.
+func TestChangesOfATargetShowAtOnce(t *testing.T) {
 	set := sampleSet(allKeys()...)
-	set.Targets[0].Paused = true
+	set.Targets[0].Paused = true // checkout
 	d := start(t, set, nil, nil)
-	state := func(name string) string { return d.ask(t, "GET", "/pool/"+name, bearer(keyAll)).body }
-
-	if a := d.ask(t, "POST", "/pool/staging-login/pause", bearer(keyAll)); a.status != 204 || a.body != "" {
-		t.Fatalf("pause: %d %s", a.status, a.body)
-	}
-	if s := state("staging-login"); !strings.Contains(s, `"state":"paused"`) {
-		t.Errorf("right after a pause: %s", s)
-	}
-	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "resume", 204)
-	if s := state("staging-login"); !strings.Contains(s, `"state":"ok"`) {
-		t.Errorf("right after a resume: %s", s)
-	}
-	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "a second resume", 204)
-	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"2h","reason":"the page changes"}`), isJSON,
-		bearer(keyAll)).check(t, "a limited pause", 204)
-	for _, line := range []string{
-		`"msg":"target paused","target":"staging-login","key":"all"}`, // no zero time
-		`"msg":"target paused","target":"staging-login","key":"all","until":"\d{4}-[^"]+Z","reason":"the page changes"}`,
-	} {
-		if !regexp.MustCompile(line).MatchString(d.logged.String()) {
-			t.Errorf("no %s in %s", line, d.logged)
-		}
-	}
-	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "resume", 204)
-	// If the orders of a target fail, a resume also lets the target place its next order immediately.
-	d.say(t, "staging-login", refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"})
-	d.ask(t, "POST", "/pool/staging-login/resume", bearer(keyAll)).check(t, "resume", 204)
-	if d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":false`) != 3 ||
-		d.logged.Count(`"msg":"target resumed"`, `"tried_at_once":true`) != 1 {
-		t.Errorf("one of 4 resumes tries at once: %s", d.logged)
-	}
-	d.ask(t, "POST", "/pool/checkout/pause", bearer(keyAll)).check(t, "a pause besides that of the file", 204)
-	a := d.ask(t, "POST", "/pool/checkout/resume", bearer(keyAll))
-	checkProblem(t, "paused in the file", a, 409, CodePausedInFile, "checkout")
-	if s := state("checkout"); !strings.Contains(s, "paused in the configuration file") ||
-		d.stock.readStock(t, d.target("checkout")).Brake.Paused == "" {
-		t.Errorf("after a resume of a target paused in the file: %s", s)
-	}
-	d.stock.redis.SetDown(true)
-	for _, what := range []string{"pause", "resume"} {
-		checkProblem(t, what+" without redis", d.ask(t, "POST", "/pool/staging-login/"+what, bearer(keyAll)), 503,
-			CodeStoreDown, "staging-login")
-	}
-}
-
-// TestFlushDropsTokensAtOnce: a flush drops the tokens and immediately updates the status.
-func TestFlushDropsTokensAtOnce(t *testing.T) {
-	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 1)
 	d.fill(t, "staging-login", 4)
-	state := func() string { return d.ask(t, "GET", "/pool/staging-login", bearer(keyAll)).body }
-	if s := state(); !strings.Contains(s, `"fresh":4`) {
-		t.Fatal(s)
+	change := func(method, path, body string, status int) answer {
+		t.Helper()
+		a := d.send(t, method, "/pool/"+path, strings.NewReader(body), isJSON, bearer(keyAll))
+		a.check(t, body, status)
+		return a
 	}
-	if a := d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)); a.status != 204 || a.body != "" {
-		t.Errorf("%d %s", a.status, a.body)
+	shows := func(target string, parts ...string) {
+		t.Helper()
+		d.ask(t, "GET", "/pool/"+target, bearer(keyAll)).check(t, "right after it", 200, parts...)
 	}
-	if s := state(); !strings.Contains(s, `"fresh":0`) || !strings.Contains(s, `"flushed":4`) {
-		t.Errorf("right after: %s", s)
+	shows("staging-login", `"state":"ok"`, `"fresh":4`)
+	change("POST", "staging-login/pause", "", 204)
+	shows("staging-login", `"state":"paused"`)
+	change("POST", "staging-login/resume", "", 204)
+	shows("staging-login", `"state":"ok"`)
+	change("POST", "staging-login/resume", "", 204) // changes nothing
+	change("POST", "staging-login/pause", `{"for":"2h","reason":"the page changes"}`, 204)
+	change("POST", "staging-login/resume", "", 204)
+	// If the orders of a target fail, a resume also lets the target place its next order immediately.
+	d.say(t, "staging-login", refill.Status{State: refill.Refused, Reason: "ERROR_GOOGLEKEY"})
+	change("POST", "staging-login/resume", "", 204)
+	change("DELETE", "staging-login/tokens", "", 204)
+	shows("staging-login", `"fresh":0`, `"flushed":4`)
+	const login = `","target":"staging-login","key":"all"`
+	for line, lines := range map[string]int{
+		`"msg":"target paused` + login + `}`:                                                    1, // no zero time
+		`"msg":"target paused` + login + `,"until":"\d{4}-[^"]+Z","reason":"the page changes"}`: 1,
+		`"msg":"target resumed` + login + `,"tried_at_once":false}`:                             3,
+		`"msg":"target resumed` + login + `,"tried_at_once":true}`:                              1,
+		`"level":"INFO","msg":"tokens flushed` + login + `,"tokens":4}`:                         1,
+	} {
+		testkit.Equal(t, line, len(regexp.MustCompile(line).FindAllString(d.logged.String(), -1)), lines)
 	}
-	lost := `"level":"INFO","msg":"tokens flushed","target":"staging-login","key":"all","tokens":4`
-	testkit.Equal(t, "lines about the lost tokens", d.logged.Count(lost), 1)
-	testkit.Equal(t, "another target has", d.stock.readStock(t, d.target("checkout")).Fresh, 1)
+
+	change("POST", "checkout/pause", "", 204) // besides the pause of the file
+	checkProblem(t, "paused in the file", change("POST", "checkout/resume", "", 409), 409, CodePausedInFile, "checkout")
+	shows("checkout", "paused in the configuration file", `"fresh":1`)
+	testkit.Equal(t, "the other pause goes on", d.stock.readStock(t, d.target("checkout")).Brake.Paused, "paused by all")
 	d.stock.redis.SetDown(true)
-	checkProblem(t, "without redis", d.ask(t, "DELETE", "/pool/staging-login/tokens", bearer(keyAll)), 503, CodeStoreDown,
-		"staging-login")
+	for path, method := range map[string]string{"pause": "POST", "resume": "POST", "tokens": "DELETE"} {
+		checkProblem(t, "without redis", change(method, "staging-login/"+path, "", 503), 503, CodeStoreDown, "staging-login")
+	}
 }
 
 // TestReloadShowsAtOnce: the response to a reload is 204, and the status changes immediately.
@@ -120,26 +97,6 @@ func TestReloadShowsAtOnce(t *testing.T) {
 		"pools.yaml:4: depth")
 	d.config.reload = func(context.Context) error { return errors.New("canary-cause") }
 	checkProblem(t, "reload", d.ask(t, "POST", "/-/reload", bearer(keyAll)), 500, CodeInternal, "")
-}
-
-// TestHealthAndReadiness: a replica without Redis is healthy, and not ready; a starved target changes neither.
-func TestHealthAndReadiness(t *testing.T) {
-	d := start(t, sampleSet(allKeys()...), nil, nil)
-	d.stock.redis.SetDown(true)
-	testkit.Within(t, 20*time.Second, "it is noticed", func() bool { return !d.stock.Health().Up })
-	if a := d.ask(t, "GET", "/healthz"); a.status != 200 || a.header.Get("Content-Type") != "application/json" {
-		t.Errorf("healthz falls with redis: %d", a.status)
-	}
-	a := d.ask(t, "GET", "/readyz")
-	checkProblem(t, "readyz", a, 503, CodeStoreDown, "", "redis does not answer (embedded:6379)")
-	testkit.Equal(t, "a Retry-After", a.header.Get("Retry-After") != "", true)
-	d.stock.redis.SetDown(false)
-	testkit.Within(t, 20*time.Second, "it is back", func() bool { return d.stock.Health().Up })
-	if a := d.ask(t, "GET", "/readyz"); a.status != 200 || strings.TrimSpace(a.body) != `{"ready":true}` {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	d.say(t, "checkout", refill.Status{State: refill.Starved})
-	d.ask(t, "GET", "/readyz").check(t, "one starved target makes the replica unready", 200)
 }
 
 // TestPauseTakesLengthAndReason: the body of the request sets the length and the reason of a pause.

@@ -7,9 +7,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// TestRefusalsOfClientsAreExplained: the log has one line about each refusal, with the caller and the reason. A repeated
-// refusal is not logged again immediately. The reply has the reason in the field that clients show, short enough for
-// these clients. A reply in plain text contains only the code.
+// TestRefusalsOfClientsAreExplained: the log has one line about each refusal, with the caller and the reason. A
+// repeated refusal is not logged again immediately. The reply has the reason in the field that clients show, short
+// enough for these clients. A reply in plain text contains only the code.
 func TestRefusalsOfClientsAreExplained(t *testing.T) {
 	const refused = "client's call refused; correct the call, the key or the target"
 	d := start(t, sampleSet(allKeys()...), nil, nil)

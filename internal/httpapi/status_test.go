@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"poold/internal/httpapi/openapi/openapitest"
 	"poold/internal/redisdb"
+	"poold/internal/refill"
 	"poold/internal/testkit"
 )
 
@@ -51,13 +53,36 @@ func TestTargetIsThatOfTheDocument(t *testing.T) {
 	testkit.Equal(t, "GET /pool/staging-login", asJSON(t, one), asJSON(t, whole))
 }
 
-// TestFullRedisKeepsReadiness: if Redis is out of memory, this replica stays ready, because it hands out the
-// tokens in stock. /readyz and /status contain the reason.
-func TestFullRedisKeepsReadiness(t *testing.T) {
+// TestHealthAndReadiness: a replica is ready while it can hand out tokens of some targets: also if Redis is out of
+// memory, which /readyz and the status tell, but neither without Redis nor while it stops. It is healthy all the time.
+func TestHealthAndReadiness(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.stock.ill.Store(&redisdb.Health{Full: true, Reason: "redis is out of memory"})
-	testkit.Equal(t, "readyz",
-		d.ask(t, "GET", "/readyz").body, `{"ready":true,"reasons":["redis is out of memory"]}`+"\n")
-	d.ask(t, "GET", "/status.json").check(t, "status", 200,
-		`"redis":{"mode":"single","ok":false,"reason":"redis is out of memory"}`, `"ready":true`)
+	d.say(t, "checkout", refill.Status{State: refill.Starved})
+	for _, c := range []struct {
+		redis redisdb.Health
+		code  Code // "" = ready
+		says  string
+	}{
+		{redisdb.Health{Up: true}, "", `{"ready":true}`},
+		{redisdb.Health{Full: true, Reason: "redis is out of memory"}, "",
+			`{"ready":true,"reasons":["redis is out of memory"]}`},
+		{redisdb.Health{Reason: "redis does not answer (embedded:6379)", Since: day}, CodeStoreDown,
+			"redis does not answer (embedded:6379), since 2026-01-02T03:04:05Z"},
+		{redisdb.Health{Up: true}, CodeShuttingDown, "the daemon is stopping"},
+	} {
+		d.stock.ill.Store(&c.redis)
+		if c.code == CodeShuttingDown {
+			d.Stopping()
+		}
+		d.Status.Changed()
+		d.ask(t, "GET", "/healthz").check(t, "alive", 200, `{"status":"ok"}`)
+		ready := d.ask(t, "GET", "/readyz")
+		ready.check(t, "ready", 0, c.says)
+		if c.code != "" {
+			checkProblem(t, c.says, ready, 503, c.code, "")
+			testkit.Equal(t, "a Retry-After", ready.header.Get("Retry-After") != "", true)
+		}
+		d.ask(t, "GET", "/status.json").check(t, "the status", 200, fmt.Sprintf(`"ready":%v`, c.code == ""),
+			fmt.Sprintf(`"redis":{"mode":"single","ok":%v,"reason":%q`, c.redis.Up, c.redis.Reason))
+	}
 }

@@ -169,11 +169,9 @@ func TestTargetNamesAreStrict(t *testing.T) {
 	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 0)
 }
 
-// TestStoppingRefusesTakes: after a stop has begun, no new caller gets a token, and /readyz
-// responds with 503.
+// TestStoppingRefusesTakes: after a stop has begun, no new caller gets a token.
 func TestStoppingRefusesTakes(t *testing.T) {
 	d := start(t, sampleSet(), nil, nil)
-	d.ask(t, "GET", "/readyz").check(t, "readyz before the stop", 200)
 	d.Stopping()
 	a := d.ask(t, "GET", "/pool/staging-login/token?wait=5s")
 	checkProblem(t, "a token while stopping", a, 503, CodeShuttingDown, "staging-login")
@@ -181,9 +179,6 @@ func TestStoppingRefusesTakes(t *testing.T) {
 		t.Errorf("a token while stopping: closing %v, %v", a.closing, a.header)
 	}
 	testkit.Equal(t, "requests at the stock", d.stock.countCalls("take"), 0)
-	checkProblem(t, "readyz while stopping", d.ask(t, "GET", "/readyz"), 503, CodeShuttingDown, "")
-	d.ask(t, "GET", "/healthz").check(t, "healthz while stopping", 200)
-	d.ask(t, "GET", "/status.json").check(t, "status while stopping", 0, `"ready":false`)
 }
 
 // TestWaitOutlivesReadTimeout: if the ReadTimeout ends during a wait, the server must not mistake

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -293,6 +294,16 @@ func (a answer) check(t testing.TB, what string, status int, parts ...string) {
 		if !strings.Contains(a.body, part) {
 			t.Errorf("%s: %.200s: no %q in %d %s", what, a.asked, part, a.status, a.body)
 		}
+	}
+}
+
+// checkRetry reports a test failure unless a response has a Retry-After of this many seconds. If most is 0, it must
+// have none.
+func (a answer) checkRetry(t testing.TB, what string, least, most int) {
+	t.Helper()
+	text := a.header.Get("Retry-After")
+	if n, err := strconv.Atoi(text); most > 0 && (err != nil || n < least || n > most) || most == 0 && text != "" {
+		t.Errorf("%s: Retry-After %q, want %d to %d", what, text, least, most)
 	}
 }
 

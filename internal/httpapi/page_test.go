@@ -119,7 +119,6 @@ func TestPageIsForItsKey(t *testing.T) {
 func TestFormsOfThePage(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 2)
-	form := "Content-Type: application/x-www-form-urlencoded"
 	for _, c := range []struct {
 		key, form string
 		status    int
@@ -138,13 +137,13 @@ func TestFormsOfThePage(t *testing.T) {
 		{keyStatus, "act=flush&of=checkout", 403, "lacks the scope admin"},
 		{"canary-key-wrong", "act=flush&of=checkout", 401, "no such key"},
 	} {
-		a := d.send(t, "POST", "/status/act", strings.NewReader(c.form), asBrowser, form, basic(c.key))
+		a := d.send(t, "POST", "/status/act", strings.NewReader(c.form), asBrowser, isForm, basic(c.key))
 		if !strings.Contains(a.header.Get("Location")+a.body, c.want) || a.status != c.status {
 			t.Errorf("%s: %d %s %s", c.form, a.status, a.header.Get("Location"), a.body)
 		}
 	}
 	testkit.Equal(t, "events of flushes, pauses, resumes and probes", len(d.events.list), 4)
-	a := d.send(t, "POST", "/status/act", strings.NewReader("act=reload"), asBrowser, form, basic(keyAll),
+	a := d.send(t, "POST", "/status/act", strings.NewReader("act=reload"), asBrowser, isForm, basic(keyAll),
 		"Origin: https://evil.example")
 	testkit.Equal(t, "a form of another site", a.status, 403)
 	d.ask(t, "GET", "/status?done=flush", asBrowser, basic(keyAll)).check(t, "the result", 200,

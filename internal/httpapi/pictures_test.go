@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,9 +64,7 @@ func TestPicturesAreLimited(t *testing.T) {
 	testkit.Within(t, 20*time.Second, "the last place is taken", func() bool { return waiting.Load() == 4 })
 	a := solve(keyOther, 2000)
 	checkProblem(t, "a solve without a place", a, 503, CodeOverloaded, "")
-	if retry, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || retry < 1 {
-		t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
-	}
+	a.checkRetry(t, "a solve without a place", 1, 3)
 	submit(2001).check(t, "a client's submit", 200, "ERROR_NO_SLOT_AVAILABLE")
 	d.fill(t, "staging-login", 1)
 	d.takeOne(t, bearer(keyAll))

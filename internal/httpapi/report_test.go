@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
-	"poold/internal/targets"
 	"poold/internal/testkit"
 )
 
@@ -30,27 +28,26 @@ func (f *fakeBuyer) passedReports() []passedReport {
 // TestReportCountsAndIsPassedOn: a report counts, once, if it comes from the caller that took the token.
 // The buyer also gets the report.
 func TestReportCountsAndIsPassedOn(t *testing.T) {
-	set := sampleSet(allKeys()...)
-	d := start(t, set, nil, nil)
+	d := start(t, sampleSet(allKeys()...), nil, nil)
+	const accepted, rejected = `{"outcome":"accepted"}`, " {\n \"outcome\" : \"rejected\" }\n"
 	for _, c := range []struct {
-		key, body string
-		written   func(id string) string // the form of the token's id in the path
-		accepted  bool
+		key, others   string
+		body, another string
+		part, written string // how a part of the token's id is written in the path
+		accepted      bool
 	}{
-		{keyAll, `{"outcome":"accepted"}`, func(id string) string { return id }, true},
-		{keyStaging, " {\n \"outcome\" : \"rejected\" }\n", func(id string) string { return id }, false},
-		{keyStaging, `{"outcome":"rejected"}`, func(id string) string { return strings.Replace(id, "o", "%6F", 1) }, false},
-		{keyStaging, `{"outcome":"rejected"}`, func(id string) string { return strings.Replace(id, ".", "%2e", 1) }, false},
+		{keyAll, keyStaging, accepted, rejected, "", "", true},
+		{keyStaging, keyAll, rejected, accepted, "", "", false},
+		{keyStaging, keyAll, rejected, accepted, "o", "%6F", false},
+		{keyStaging, keyAll, rejected, accepted, ".", "%2e", false},
 	} {
 		d.stock.landToken(t, d.stock.order(t, d.target("staging-login")), 31*time.Second)
 		id := d.takeOne(t, bearer(c.key))
-		path := "/pool/staging-login/token/" + c.written(id) + "/report"
+		path := "/pool/staging-login/token/" + strings.Replace(id, c.part, c.written, 1) + "/report"
 		// Only the caller that took a token may report on it.
-		other := map[string]string{keyAll: keyStaging, keyStaging: keyAll}[c.key]
-		checkProblem(t, "another caller", d.report(t, path, c.body, bearer(other)), 404, CodeUnknownToken, "staging-login")
-		if a := d.report(t, path, c.body, bearer(c.key)); a.status != 204 || a.body != "" {
-			t.Errorf("%+v: %d %s", c, a.status, a.body)
-		}
+		checkProblem(t, "another caller", d.report(t, path, c.body, bearer(c.others)), 404, CodeUnknownToken,
+			"staging-login")
+		d.report(t, path, c.body, bearer(c.key)).check(t, c.body, 204)
 		told := d.buyer.passedReports()
 		order, _, _ := strings.Cut(id, ".")
 		last := told[len(told)-1]
@@ -61,8 +58,7 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 		testkit.Equal(t, "told to the buyer",
 			last, passedReport{"solver", "t-" + order, captcha.RecaptchaV2, 0, c.accepted})
 		d.report(t, path, c.body, bearer(c.key)).check(t, "again", 204)
-		other = strings.NewReplacer("accepted", "rejected", "rejected", "accepted").Replace(c.body)
-		checkProblem(t, "another outcome", d.report(t, path, other, bearer(c.key)), 409, CodeReported, "staging-login")
+		checkProblem(t, "another outcome", d.report(t, path, c.another, bearer(c.key)), 409, CodeReported, "staging-login")
 	}
 	if f := d.stock.readStock(t, d.target("staging-login")).Counters; f.Accepted != 1 || f.Rejected != 3 {
 		t.Errorf("the stock counted %+v", f)
@@ -99,7 +95,7 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 		checkProblem(t, body, d.report(t, reportPath, body), 400, CodeBadRequest, "staging-login")
 	}
 	const good = `{"outcome":"accepted"}`
-	for _, kind := range []string{"Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded", "X: y"} {
+	for _, kind := range []string{"Content-Type: text/plain", isForm, "X: y"} {
 		checkProblem(t, kind, d.send(t, "POST", reportPath, strings.NewReader(good), kind), 400, CodeBadRequest,
 			"staging-login")
 	}
@@ -131,28 +127,23 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 
 // TestReportsAboutUnknownTokensAreRefused: reports about invented tokens add no guest.
 func TestReportsAboutUnknownTokensAreRefused(t *testing.T) {
-	set := solvingSet(t, allKeys()...)
-	set.Server.Keys = append(set.Server.Keys, targets.Key{
-		Name: "limited", SHA256: sha256.Sum256([]byte("canary-limited")),
-		Scopes: []targets.Scope{targets.ScopeSolve, targets.ScopeToken}, Targets: []string{"staging-login"},
-		Rate: targets.Rate{},
-	})
-	d := start(t, set, nil, nil)
-	login := d.target("staging-login")
-	invented := func(i int) string { return fmt.Sprintf("/solve/a.b.%032x.turnstile/report", i) }
-	checkProblem(t, "of a key with globs", d.report(t, invented(0), `{"outcome":"rejected"}`, bearer("canary-limited")),
-		403, CodeForbidden, "")
-	checkProblem(t, "another target's",
-		d.report(t, "/solve/a.b."+string(d.target("checkout").ID)+".turnstile/report", `{"outcome":"rejected"}`,
-			bearer("canary-limited")), 403, CodeForbidden, "")
-	checkProblem(t, "invented", d.report(t, invented(1), `{"outcome":"rejected"}`, bearer(keyAll)), 404, CodeUnknownToken,
-		"")
-	d.stock.landToken(t, d.stock.order(t, login), time.Second)
-	path := "/pool/staging-login/token/" + d.takeOne(t, bearer(keyAll)) + "/report"
-	d.report(t, path, `{"outcome":"accepted"}`, bearer(keyAll)).check(t, "a known token", 204)
-	checkProblem(t, "another key's",
-		d.report(t, "/pool/staging-login/token/x/report", `{"outcome":"rejected"}`, bearer(keyStaging)), 404,
-		CodeUnknownToken, "staging-login")
+	d := start(t, solvingSet(t, allKeys()...), nil, nil)
+	d.fill(t, "staging-login", 1)
+	d.takeOne(t, bearer(keyAll))
+	const guest = "/solve/a.b.00000000000000000000000000000001.turnstile"
+	other := "/solve/a.b." + string(d.target("checkout").ID) + ".turnstile"
+	for _, c := range []struct {
+		key, path string
+		code      Code
+		target    string
+	}{
+		{keyStaging, guest, CodeForbidden, ""}, {keyStaging, other, CodeForbidden, ""},
+		{keyAll, guest, CodeUnknownToken, ""}, {keyAll, other, CodeUnknownToken, "checkout"},
+		{keyStaging, "/pool/staging-login/token/x", CodeUnknownToken, "staging-login"},
+	} {
+		a := d.report(t, c.path+"/report", `{"outcome":"rejected"}`, bearer(c.key))
+		checkProblem(t, c.key, a, NewProblem(c.code, "").Status, c.code, c.target)
+	}
 }
 
 // TestReportOfALeavingCallerCounts: a report that arrived is counted and passed on, even if its

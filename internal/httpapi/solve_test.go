@@ -185,35 +185,33 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 func TestSolveWithoutATokenHasACode(t *testing.T) {
 	d := start(t, solvingSet(t), nil, nil)
 	for name, c := range map[string]struct {
-		err    error
-		status int
-		code   Code
-		retry  string
+		err         error
+		status      int
+		code        Code
+		least, most int // Retry-After in seconds
+		says        string
 	}{
-		"a failed solve":     {&pool.FailedError{Reason: "unsolvable"}, 502, CodeSolveFailed, ""},
-		"refused parameters": {&pool.FailedError{BadParameters: true, Reason: "ERROR_SITEKEY"}, 422, CodeSolveRefused, ""},
-		"a time-out":         {&pool.EmptyError{}, 504, CodeSolveTimeout, ""},
-		"too many callers":   {&pool.EmptyError{Full: true}, 503, CodePoolEmpty, "any"},
-		"a used up rate":     {&pool.RateError{RetryAfter: 3 * time.Second}, 429, CodeRateLimited, "3"},
+		"a failed solve":     {&pool.FailedError{Reason: "unsolvable"}, 502, CodeSolveFailed, 0, 0, "unsolvable"},
+		"refused parameters": {&pool.FailedError{BadParameters: true, Reason: "x"}, 422, CodeSolveRefused, 0, 0, "x"},
+		"a time-out":         {&pool.EmptyError{}, 504, CodeSolveTimeout, 0, 0, "no token came in time"},
+		"too many callers": {&pool.EmptyError{Full: true}, 503, CodePoolEmpty, 1, 60,
+			"500 callers or more wait, the most for this identity"},
+		"a used up rate": {&pool.RateError{RetryAfter: 3 * time.Second}, 429, CodeRateLimited, 3, 3,
+			"the rate of on-demand solves is used up"},
 		"a used up budget": {&pool.FailedError{NotPlaced: pool.ReasonBudget, Reason: "used up",
-			Until: time.Now().Add(40 * time.Second)}, 503, CodeBudget, "40"},
+			Until: time.Now().Add(40 * time.Second)}, 503, CodeBudget, 39, 40, "used up"},
 		"an outage": {&pool.FailedError{NotPlaced: pool.ReasonBrake, Reason: "ERROR_ZERO_BALANCE"}, 503, CodeProviderDown,
-			"any"},
-		"no Redis":              {pool.ErrDown, 503, CodeStoreDown, "any"},
-		"a stopping replica":    {pool.ErrClosed, 503, CodeShuttingDown, "any"},
-		"another request's key": {pool.ErrConflict, 409, CodeConflict, ""},
-		"an unknown error":      {errors.New("unheard of"), 500, CodeInternal, ""},
+			1, 60, "ERROR_ZERO_BALANCE"},
+		"no Redis":              {pool.ErrDown, 503, CodeStoreDown, 1, 3, ""},
+		"a stopping replica":    {pool.ErrClosed, 503, CodeShuttingDown, 1, 3, ""},
+		"another request's key": {pool.ErrConflict, 409, CodeConflict, 0, 0, ""},
+		"an unknown error":      {errors.New("unheard of"), 500, CodeInternal, 0, 0, ""},
 	} {
 		d.solver.err = c.err
 		a := d.solve(t, fmt.Sprintf(guestBody, ""))
-		checkProblem(t, name, a, c.status, c.code, "",
-			map[string]string{"too many callers": "500 callers or more wait, the most for this identity"}[name])
-		if got := a.header.Get("Retry-After"); (got == "") != (c.retry == "") || c.retry != "any" && got != c.retry {
-			t.Errorf("%s: Retry-After %q", name, got)
-		}
+		checkProblem(t, name, a, c.status, c.code, "", c.says)
+		a.checkRetry(t, name, c.least, c.most)
 	}
-	d.solver.err = &pool.RateError{}
-	d.solve(t, fmt.Sprintf(guestBody, "")).check(t, "the rate of solves", 429, "the rate of on-demand solves is used up")
 	d.solver.err = &pool.EmptyError{}
 	checkProblem(t, "the time-out of a target is over", d.solve(t, fmt.Sprintf(targetBody, "checkout")), 504,
 		CodeSolveTimeout, "checkout")

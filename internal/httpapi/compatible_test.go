@@ -57,6 +57,14 @@ func (d *daemon) callInPHP(t *testing.T, path string) string {
 	return a.body
 }
 
+// submitted returns the id, or the token, in the reply to a call of the protocol in_php.
+func (d *daemon) submitted(t *testing.T, path string) string {
+	t.Helper()
+	text, ok := strings.CutPrefix(d.callInPHP(t, path), "OK|")
+	testkit.Equal(t, path+": success", ok, true)
+	return text
+}
+
 // callCreateTask sends a call of the protocol create_task and returns the reply.
 func (d *daemon) callCreateTask(t *testing.T, path, body string) (v map[string]any) {
 	t.Helper()
@@ -73,36 +81,26 @@ func (d *daemon) callCreateTask(t *testing.T, path, body string) (v map[string]a
 func TestInPHPClientGetsAPooledToken(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	d.fill(t, "checkout", 3)
-	id, ok := strings.CutPrefix(d.callInPHP(t, inPHPSubmit(keyAll, "checkout")), "OK|")
-	if !ok || len(id) != 11 {
-		t.Fatalf("the id is %q", id)
-	}
-	res := "/res.php?key=" + keyAll
+	id := d.submitted(t, inPHPSubmit(keyAll, "checkout"))
+	second := d.submitted(t, inPHPSubmit(keyAll, "checkout", "&json=0"))
+	testkit.Equal(t, "length of an id", len(id), 11)
+	res := "/res.php?action=get&key=" + keyAll
 	testkit.Equal(t, "another caller", d.callInPHP(t, "/res.php?action=get&key="+keyStaging+"&id="+id),
 		"ERROR_WRONG_CAPTCHA_ID")
-	token, ok := strings.CutPrefix(d.callInPHP(t, res+"&action=get&id="+id), "OK|")
-	if !ok || !strings.HasPrefix(token, tokenValue) {
-		t.Fatalf("%q", token)
-	}
-	second, _ := strings.CutPrefix(d.callInPHP(t, inPHPSubmit(keyAll, "checkout", "&json=0")), "OK|")
+	token := d.submitted(t, res+"&id="+id)
+	testkit.Equal(t, "the prefix of the token", strings.TrimRight(token, "-o0123456789"), tokenValue)
 	named := strings.NewReplacer("{key}", keyAll, "{other}", second, "{id}", id, "{token}", token)
 	eachCase(t, "in_php.txt", func(path, want string) {
 		testkit.Equal(t, path, d.callInPHP(t, named.Replace(path)), named.Replace(want))
 	})
-	testkit.Equal(t, "a thousand ids", d.callInPHP(t, res+"&action=get&ids=1"+strings.Repeat(",1", 999)),
-		"ERROR_BAD_PARAMETERS")
-	testkit.Equal(t, "the report again", d.callInPHP(t, res+"&action=reportgood&id="+id), "OK_REPORT_RECORDED")
-	testkit.Equal(t, "another report", d.callInPHP(t, res+"&action=reportbad&id="+id), "ERROR_DUPLICATE_REPORT")
-	form := d.send(t, "POST", "/in.php",
-		strings.NewReader(strings.TrimPrefix(inPHPSubmit(keyAll, "checkout", "&json=1"), "/in.php?")), isForm)
-	if form.status != 200 || !strings.HasPrefix(form.body, `{"status":1,"request":"`) {
-		t.Errorf("a form: %d %s", form.status, form.body)
-	}
-	for kind, body := range map[string]string{isForm: "%", "Content-Type: application/json": "no object",
-		"Content-Type: multipart/form-data": "x"} {
-		if a := d.send(t, "POST", "/in.php", strings.NewReader(body), kind); a.status != 200 ||
-			a.body != "ERROR_BAD_PARAMETERS" {
-			t.Errorf("%s: %d %s", kind, a.status, a.body)
+	testkit.Equal(t, "too many ids", d.callInPHP(t, res+"&ids=1"+strings.Repeat(",1", mostIDs)), "ERROR_BAD_PARAMETERS")
+	_, form, _ := strings.Cut(inPHPSubmit(keyAll, "checkout", "&json=1"), "?")
+	for _, c := range []struct{ kind, body, want string }{
+		{isForm, form, `{"status":1,"request":"`}, {isForm, "%", "ERROR_BAD_PARAMETERS"},
+		{isJSON, "no object", "ERROR_BAD_PARAMETERS"}, {"Content-Type: multipart/form-data", "x", "ERROR_BAD_PARAMETERS"},
+	} {
+		if a := d.send(t, "POST", "/in.php", strings.NewReader(c.body), c.kind); !strings.HasPrefix(a.body, c.want) {
+			t.Errorf("%s: %d %s, want %s", c.kind, a.status, a.body, c.want)
 		}
 	}
 	if s := d.stock.readStock(t, d.target("checkout")); s.Requests() != 1 || s.Counters.Accepted != 1 {
@@ -115,15 +113,11 @@ func TestCreateTaskClientWithTextIDs(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)
 	id := d.callCreateTask(t, "/createTask",
 		strings.Replace(createTaskSubmit(keyAll, "checkout", ""), "Proxyless", "ProxyLess", 1))["taskId"]
-	poll := func() map[string]any {
-		return d.callCreateTask(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%q}`, keyAll, id))
-	}
-	if got := poll(); got["taskId"] != id || got["status"] != "processing" {
-		t.Errorf("task %q: %v", id, got)
-	}
-	d.stock.landToken(t, d.stock.order(t, d.target("checkout")), 50*time.Second)
-	if got := poll(); got["taskId"] != id || got["status"] != "ready" {
-		t.Errorf("task %q: %v", id, got)
+	for _, status := range []string{"processing", "ready"} {
+		got := d.callCreateTask(t, "/getTaskResult", fmt.Sprintf(`{"clientKey":%q,"taskId":%q}`, keyAll, id))
+		testkit.Equal(t, "the id in the reply", got["taskId"], id)
+		testkit.Equal(t, "the status", got["status"], any(status))
+		d.fill(t, "checkout", 1)
 	}
 }
 
@@ -184,14 +178,10 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 	} {
 		testkit.Equal(t, key, balance(key, bearer(keyAll), basic(keyAll)), want)
 	}
-	id, ok := strings.CutPrefix(d.callInPHP(t, inPHPSubmit(keyAll, "checkout")), "OK|")
-	if got := d.callInPHP(t, inPHPSubmit(keyAll, "checkout")); !ok || got != "MAX_USER_TURN" {
-		t.Errorf("the second submit: %s", got)
-	}
+	id := d.submitted(t, inPHPSubmit(keyAll, "checkout"))
+	testkit.Equal(t, "the second submit", d.callInPHP(t, inPHPSubmit(keyAll, "checkout")), "MAX_USER_TURN")
 	for range 3 {
-		if got := d.callInPHP(t, "/res.php?action=get&key="+keyAll+"&id="+id); !strings.HasPrefix(got, "OK|") {
-			t.Errorf("a poll: %s", got)
-		}
+		d.submitted(t, "/res.php?action=get&key="+keyAll+"&id="+id)
 	}
 	testkit.Equal(t, "a target of others",
 		d.callInPHP(t, inPHPSubmit(keyStaging, "checkout")), "ERROR_DOMAIN_NOT_ALLOWED")
@@ -249,17 +239,20 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	set := solvingSet(t, allKeys()...)
 	set.Solve.Rate = targets.Rate{}
 	d := start(t, set, nil, nil)
-	testkit.Equal(t, "no target's and no guest's",
-		d.callInPHP(t, inPHPSubmit(keyAll, "checkout", "&invisible=1&proxy=u:canary-query@h:1&proxytype=HTTP")),
-		"ERROR_DOMAIN_NOT_ALLOWED")
 	guest := func(key, more string) string {
 		return d.callInPHP(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+key+more)
 	}
 	d.orders.answer = &pool.FailedError{Reason: "it failed"}
-	testkit.Equal(t, "a key of some targets", guest(keyStaging, ""), "ERROR_DOMAIN_NOT_ALLOWED")
-	testkit.Equal(t, "a proxy for it", guest(keyStaging, "&proxy=h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS")
-	testkit.Equal(t, "a field of another type", guest(keyAll, "&invisible=1"), "ERROR_BAD_PARAMETERS")
-	testkit.Equal(t, "a solve that fails at once", guest(keyAll, ""), "ERROR_CAPTCHA_UNSOLVABLE")
+	for what, c := range map[string]struct{ got, want string }{
+		"no target's and no guest's": {d.callInPHP(t, inPHPSubmit(keyAll, "checkout", "&proxy=h:1&proxytype=HTTP")),
+			"ERROR_DOMAIN_NOT_ALLOWED"},
+		"a key of some targets":      {guest(keyStaging, ""), "ERROR_DOMAIN_NOT_ALLOWED"},
+		"a proxy for it":             {guest(keyStaging, "&proxy=h:1&proxytype=HTTP"), "ERROR_BAD_PARAMETERS"},
+		"a field of another type":    {guest(keyAll, "&invisible=1"), "ERROR_BAD_PARAMETERS"},
+		"a solve that fails at once": {guest(keyAll, ""), "ERROR_CAPTCHA_UNSOLVABLE"},
+	} {
+		testkit.Equal(t, what, c.got, c.want)
+	}
 	d.orders.answer = &pool.FailedError{NotPlaced: pool.ReasonBudget}
 	testkit.Equal(t, "without a budget",
 		guest(keyAll, "&proxy=u:canary-query@h:1&proxytype=SOCKS5"), "ERROR_NO_SLOT_AVAILABLE")
@@ -316,8 +309,7 @@ func TestManyIDsCountEachTokenOnce(t *testing.T) {
 	d.fill(t, "checkout", 3)
 	var ids []string
 	for range 3 {
-		id, _ := strings.CutPrefix(d.callInPHP(t, inPHPSubmit(keyAll, "checkout")), "OK|")
-		ids = append(ids, id)
+		ids = append(ids, d.submitted(t, inPHPSubmit(keyAll, "checkout")))
 	}
 	testkit.Equal(t, "tokens", strings.Count(
 		d.callInPHP(t, "/res.php?action=get&key="+keyAll+"&ids="+strings.Join(ids, ",")), tokenValue), 3)

@@ -176,29 +176,19 @@ func (w *watchedStock) failCalls(name string, err error) {
 // openStock opens a pool on an embedded server that runs until the test ends.
 func openStock(t testing.TB) *watchedStock {
 	t.Helper()
-	redis := redistest.Embedded(t)
-	w := &watchedStock{redis: redis}
-	w.open(t, redisdb.Options{Addresses: "redis://embedded", Prefix: "captcha", Dial: redis.Dial})
-	return w
-}
-
-// open opens a pool that works until the test ends.
-func (w *watchedStock) open(t testing.TB, o redisdb.Options) {
-	t.Helper()
-	o.Log = slog.New(slog.DiscardHandler)
-	db, err := redisdb.Open(o)
+	redis, log := redistest.Embedded(t), slog.New(slog.DiscardHandler)
+	db, err := redisdb.Open(redisdb.Options{Addresses: "redis://embedded", Prefix: "captcha", Dial: redis.Dial, Log: log})
 	testkit.NoError(t, err)
 	p := pool.New(pool.Config{
-		Slow: db.Fast, Fast: db.Fast, Prefix: o.Prefix, Replica: "r1", Log: o.Log,
-		Away: db.Away,
+		Slow: db.Fast, Fast: db.Fast, Prefix: "captcha", Replica: "r1", Log: log, Away: db.Away,
 	})
-	w.db, w.Pool = db, p
 	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
 	beaten, once := make(chan struct{}), sync.Once{}
 	testkit.Run(t, db.Run, func(ctx context.Context) error {
 		return p.Run(ctx, func([]string) { once.Do(func() { close(beaten) }) })
 	})
 	<-beaten // a ticket of a replica without a beat counts as one of a dead replica
+	return &watchedStock{Pool: p, redis: redis, db: db}
 }
 
 // repeated makes a call again while the call fails with ErrDown, because on a busy machine a call

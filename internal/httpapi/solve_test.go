@@ -19,7 +19,7 @@ import (
 	"poold/internal/testkit"
 )
 
-// fakeSolver is a Solver whose Solve has results from its fields, unless `real` is true. A token without a value or a
+// fakeSolver is a Solver whose Solve has results from its fields. A token without a value or a
 // source gets one. fakeSolver also records the requests.
 type fakeSolver struct {
 	*solve.Solver
@@ -31,7 +31,6 @@ type fakeSolver struct {
 	err    error
 	begun  func(solve.Request) // called first, concurrently for all requests; nil = no-op
 	during func()              // called before Solve returns; nil = no-op
-	real   bool                // Solve takes from the pool
 	waits  bool                // Solve waits until the request's wait is over
 }
 
@@ -44,9 +43,6 @@ func (f *fakeSolver) Solve(ctx context.Context, r solve.Request) (pool.Token, er
 	f.asked = append(f.asked, r)
 	if f.during != nil {
 		f.during()
-	}
-	if f.real {
-		return f.Solver.Solve(ctx, r)
 	}
 	if f.waits {
 		waiting, cancel := context.WithTimeout(ctx, r.Call.Wait)

@@ -177,5 +177,5 @@ func TestProbeAnswersWithTheNewState(t *testing.T) {
 	for _, key := range []string{keyStatus, keyStaging} {
 		d.ask(t, "POST", "/providers/main/probe", bearer(key)).check(t, "another key", 403)
 	}
-	testkit.Equal(t, "probes of the buyer", len(d.buyer.probed), 4)
+	testkit.Equal(t, "probes of the buyer", len(d.buyer.probed.all()), 4)
 }

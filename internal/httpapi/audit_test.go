@@ -102,7 +102,7 @@ func TestAuditNotesEachTokenOnce(t *testing.T) {
 	} {
 		d.solver.token = pool.Token{Order: "tok1", Source: c.source, Price: 400}
 		id := idIn(t, d.solve(t, c.body, bearer(keyAll)))
-		call := d.solver.last().Call
+		call := d.solver.asked.last().Call
 		hash, _ := pool.IdentityOf(call.ID)
 		testkit.Equal(t, "the id", id, d.idOf(t, "tok1", "key\x00all\x00")+"."+string(hash)+"."+
 			id[strings.LastIndex(id, ".")+1:])

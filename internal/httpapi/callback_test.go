@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +14,6 @@ import (
 	"poold/internal/spool"
 	"poold/internal/testkit"
 )
-
-func (f *fakeBuyer) receivedCallbacks() []purchase.Callback {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.callbacks)
-}
 
 // TestCallbackReachesTheBuyerUnchanged: the buyer gets a callback as the service sent it, and the
 // service gets an empty 200.
@@ -66,8 +59,7 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 			a.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %v %q", c.name, a.status, a.header, a.body)
 		}
-		all := d.buyer.receivedCallbacks()
-		got := all[len(all)-1]
+		got := d.buyer.callbacks.last()
 		if got.Provider != "solver" || got.Order != c.order || got.Secret != c.secret || got.Query.Encode() != c.query ||
 			(string(got.Body) == c.body) == c.oversized || len(got.Body) > 65536 || got.Oversized != c.oversized {
 			t.Errorf("%s: the buyer got %+v", c.name, got)
@@ -76,10 +68,10 @@ func TestCallbackReachesTheBuyerUnchanged(t *testing.T) {
 			t.Errorf("%s: arrived at %s", c.name, got.At)
 		}
 	}
-	n := len(d.buyer.receivedCallbacks())
+	n := len(d.buyer.callbacks.all())
 	d.Stopping()
 	if a := d.ask(t, "POST", "/callback/solver/o-1/s1"); a.status != 200 || !a.closing ||
-		len(d.buyer.receivedCallbacks()) != n+1 {
+		len(d.buyer.callbacks.all()) != n+1 {
 		t.Errorf("while stopping: %d, closing %v", a.status, a.closing)
 	}
 }

@@ -256,7 +256,7 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	d.orders.answer = &pool.FailedError{NotPlaced: pool.ReasonBudget}
 	testkit.Equal(t, "without a budget",
 		guest(keyAll, "&proxy=u:canary-query@h:1&proxytype=SOCKS5"), "ERROR_NO_SLOT_AVAILABLE")
-	asked := d.orders.last()
+	asked := d.orders.specs.last()
 	if id := asked.Identity; id.Proxy.Reveal() != "u:canary-query@h:1" || id.ProxyType != "socks5" ||
 		asked.ID != pool.Guest(id.ID()) ||
 		asked.Target != purchase.GuestTarget {
@@ -265,7 +265,7 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 	picture := base64.StdEncoding.EncodeToString([]byte("GIF89a-picture"))
 	testkit.Equal(t, "a picture", d.callInPHP(t, "/in.php?method=base64&numeric=1&min_len=4&body="+
 		url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SLOT_AVAILABLE")
-	if spec := d.orders.last(); string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 ||
+	if spec := d.orders.specs.last(); string(spec.Image) != "GIF89a-picture" || spec.Identity.Picture.MinLength != 4 ||
 		spec.Identity.Picture.Charset != "digits" {
 		t.Errorf("the order is not for the picture and its hints: %+v", spec)
 	}
@@ -279,10 +279,10 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 			"Content-Type: multipart/form-data; boundary=b").body
 	}
 	testkit.Equal(t, "an upload", upload("GIF89a-upload"), "ERROR_NO_SLOT_AVAILABLE")
-	testkit.Equal(t, "its picture", string(d.orders.last().Image), "GIF89a-upload")
-	asks := d.orders.count()
+	testkit.Equal(t, "its picture", string(d.orders.specs.last().Image), "GIF89a-upload")
+	asks := len(d.orders.specs.all())
 	testkit.Equal(t, "an upload of two files", upload("GIF89a-one", "GIF89a-two"), "ERROR_BAD_PARAMETERS")
-	testkit.Equal(t, "orders for it", d.orders.count()-asks, 0)
+	testkit.Equal(t, "orders for it", len(d.orders.specs.all())-asks, 0)
 	without := *d.config.Current()
 	without.Solve = nil
 	d.config.set.Store(&without)

@@ -42,6 +42,29 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
+// record is a list that the daemon appends to and the test reads.
+type record[T any] struct {
+	mu   sync.Mutex
+	list []T
+}
+
+func (r *record[T]) add(value T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, value)
+}
+
+func (r *record[T]) all() []T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
+}
+
+func (r *record[T]) last() T {
+	list := r.all()
+	return list[len(list)-1]
+}
+
 type fakeConfig struct {
 	set      atomic.Pointer[targets.Set]
 	problems []targets.Problem // problems of the last attempt to load the file
@@ -72,16 +95,13 @@ type watchedStock struct {
 	looked *pool.Counts                   // the result of Look; nil = the real one
 	ill    atomic.Pointer[redisdb.Health] // the result of Health; nil = the real one
 
-	mu       sync.Mutex
-	calls    []string // names of the calls
-	requests []pool.Call
-	orders   atomic.Int64 // number of orders so far
+	calls  record[string] // names of the calls
+	takes  record[pool.Call]
+	orders atomic.Int64 // number of orders so far
 }
 
 func (w *watchedStock) called(ctx context.Context, call string) error {
-	w.mu.Lock()
-	w.calls = append(w.calls, call)
-	w.mu.Unlock()
+	w.calls.add(call)
 	if w.before == nil {
 		return nil
 	}
@@ -89,9 +109,7 @@ func (w *watchedStock) called(ctx context.Context, call string) error {
 }
 
 func (w *watchedStock) Take(ctx context.Context, c *pool.Call) (pool.Token, error) {
-	w.mu.Lock()
-	w.requests = append(w.requests, *c)
-	w.mu.Unlock()
+	w.takes.add(*c)
 	if err := w.called(ctx, "take"); err != nil {
 		return pool.Token{}, err
 	}
@@ -139,23 +157,10 @@ func (w *watchedStock) Report(ctx context.Context, order string, hash captcha.ID
 	return w.Pool.Report(ctx, order, hash, accepted, caller, nonce, row)
 }
 
-// countTakes returns the number of takes, and the last take.
-func (w *watchedStock) countTakes() (int, pool.Call) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.requests) == 0 {
-		return 0, pool.Call{}
-	}
-	return len(w.requests), w.requests[len(w.requests)-1]
-}
-
 // countCalls returns the number of calls with these names. Without names, it returns the number of
 // all calls.
-func (w *watchedStock) countCalls(names ...string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := 0
-	for _, call := range w.calls {
+func (w *watchedStock) countCalls(names ...string) (n int) {
+	for _, call := range w.calls.all() {
 		if len(names) == 0 || slices.Contains(names, call) {
 			n++
 		}
@@ -309,11 +314,10 @@ type fakeBuyer struct {
 	unlisted  error // error of OrdersInFlight; nil = the orders are known
 	replay    func(ctx context.Context) (map[string]int, error)
 
-	mu        sync.Mutex
-	probed    []string
 	probe     func(name string) error
-	callbacks []purchase.Callback
-	reports   []passedReport
+	probed    record[string]
+	callbacks record[purchase.Callback]
+	reports   record[passedReport]
 }
 
 type passedReport struct {
@@ -326,9 +330,7 @@ type passedReport struct {
 func (f *fakeBuyer) Providers(ctx context.Context) []purchase.ProviderStatus { return f.providers(ctx) }
 
 func (f *fakeBuyer) Probe(_ context.Context, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.probed = append(f.probed, name)
+	f.probed.add(name)
 	return f.probe(name)
 }
 
@@ -337,16 +339,12 @@ func (f *fakeBuyer) OrdersInFlight(context.Context) ([]purchase.OrderInFlight, e
 }
 
 func (f *fakeBuyer) Callback(_ context.Context, c purchase.Callback) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.callbacks = append(f.callbacks, c)
+	f.callbacks.add(c)
 	return f.callback()
 }
 
 func (f *fakeBuyer) Report(provider, task string, t captcha.Type, age time.Duration, accepted bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reports = append(f.reports, passedReport{provider, task, t, age, accepted})
+	f.reports.add(passedReport{provider, task, t, age, accepted})
 }
 
 func (f *fakeBuyer) DeadLetters() ([]spool.Summary, error) { return f.letters, f.unread }
@@ -361,32 +359,13 @@ type fakeOrders struct {
 	answer *pool.FailedError   // nil = callers wait
 	begun  func(purchase.Spec) // called first for the order of a picture; nil = no-op
 
-	mu    sync.Mutex
-	specs []purchase.Spec
+	specs record[purchase.Spec]
 	tells sync.WaitGroup
-}
-
-func (f *fakeOrders) add(s purchase.Spec) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.specs = append(f.specs, s)
-}
-
-func (f *fakeOrders) last() purchase.Spec {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.specs[len(f.specs)-1]
-}
-
-func (f *fakeOrders) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.specs)
 }
 
 // Guest implements solve.Refiller.
 func (f *fakeOrders) Guest(s purchase.Spec) (release func()) {
-	f.add(s)
+	f.specs.add(s)
 	f.tells.Go(func() { f.tell(s) })
 	return func() {}
 }
@@ -406,7 +385,7 @@ func (f *fakeOrders) tell(s purchase.Spec) {
 
 // Buy is the Buy of a solve.Config.
 func (f *fakeOrders) Buy(_ context.Context, s purchase.Spec, placed func(next captcha.ID, err error)) {
-	f.add(s)
+	f.specs.add(s)
 	if f.begun != nil {
 		f.begun(s)
 	}
@@ -418,9 +397,8 @@ func (f *fakeOrders) Buy(_ context.Context, s purchase.Spec, placed func(next ca
 type memoryHistory struct {
 	*historytest.Memory
 
-	mu    sync.Mutex
-	asked []history.Query
-	days  []string
+	asked record[history.Query]
+	days  record[string]
 	down  error // error of each query; nil = queries succeed
 }
 
@@ -432,27 +410,17 @@ func newMemoryHistory() *memoryHistory {
 const ages = 100 * 365 * 24 * time.Hour
 
 func (m *memoryHistory) Find(ctx context.Context, q history.Query) (history.Page, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.asked = append(m.asked, q); m.down != nil {
+	if m.asked.add(q); m.down != nil {
 		return history.Page{}, m.down
 	}
 	return m.Memory.Find(ctx, q)
 }
 
 func (m *memoryHistory) Days(ctx context.Context, day time.Time) ([]history.Sum, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.days = append(m.days, day.Format(time.DateOnly)); m.down != nil {
+	if m.days.add(day.Format(time.DateOnly)); m.down != nil {
 		return nil, m.down
 	}
 	return m.Memory.Days(ctx, day)
-}
-
-func (m *memoryHistory) lastAsked() history.Query {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.asked[len(m.asked)-1]
 }
 
 // noted returns the hand-outs and reports that wait in Redis for the history, oldest first.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,24 +14,19 @@ import (
 	"poold/internal/testkit"
 )
 
-// memoryEvents is a list of events in memory; the newest first.
-type memoryEvents struct {
-	mu   sync.Mutex
-	list []events.Event
-}
+// memoryEvents is a list of events in memory.
+type memoryEvents struct{ record[events.Event] }
 
 func (m *memoryEvents) Note(e events.Event) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e.ID, e.At = fmt.Sprint(1000+len(m.list)), day
-	m.list = append([]events.Event{e}, m.list...)
+	e.ID, e.At = fmt.Sprint(1000+len(m.all())), day
+	m.add(e)
 	return true
 }
 
 func (m *memoryEvents) Recent(context.Context) ([]events.Event, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.list), nil
+	list := m.all()
+	slices.Reverse(list)
+	return list, nil
 }
 
 // eventsOf reads the response of GET /events.

@@ -142,7 +142,7 @@ func TestRangeOfAHistoryQuery(t *testing.T) {
 	} {
 		for _, path := range []string{"/history/site/6Le?", "/history/orders?status=solved&", "/history/key/ci?"} {
 			d.ask(t, "GET", path+query).check(t, "a range", 200)
-			got := d.history.lastAsked()
+			got := d.history.asked.last()
 			want.By, want.Value, want.Limit = got.By, got.Value, defaultPage // others test them
 			testkit.DeepEqual(t, path+query, got, want)
 		}
@@ -177,7 +177,7 @@ func TestLimitedKeySeesItsHistory(t *testing.T) {
 	for _, path := range []string{"/history/site/6Le", "/history/orders?status=solved", "/history/active"} {
 		d.ask(t, "GET", path, bearer(keyStatus)).check(t, "a key without targets", 200, `{"records":[]}`+"\n")
 	}
-	testkit.Equal(t, "asked for", len(d.history.asked), 0)
+	testkit.Equal(t, "asked for", len(d.history.asked.all()), 0)
 	names := []string{"staging-login", "checkout", "staging-gone", "/solve", "staging-signup"}
 	for n, name := range names {
 		r := solvedRecord(n, name, time.Duration(n)*time.Second)

@@ -50,6 +50,7 @@ func TestUsageByKeyAddsDays(t *testing.T) {
 		[]string{"", "usage?by=key&per=day&from=2025-12-30&to=2026-01-03"},
 		[]string{"", "usage?by=key&from=2026-01-01&to=2026-01-03&per=day", "text/csv"},
 	)
-	testkit.DeepEqual(t, "days that are read for the last one", d.history.days[4+4:], []string{"2026-01-01", "2026-01-02"})
+	testkit.DeepEqual(t, "days that are read for the last one", d.history.days.all()[4+4:],
+		[]string{"2026-01-01", "2026-01-02"})
 	d.ask(t, "GET", "/history/usage?by=key").check(t, "the last days", 200, `"lines":[]`)
 }

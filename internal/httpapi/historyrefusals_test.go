@@ -24,7 +24,7 @@ func TestMalformedHistoryQueryIsRefused(t *testing.T) {
 			checkProblem(t, query, d.ask(t, "GET", query), 400, CodeBadRequest, "", detail)
 		}
 	})
-	testkit.Equal(t, "questions to the store", len(d.history.asked)+len(d.history.days), 0)
+	testkit.Equal(t, "questions to the store", len(d.history.asked.all())+len(d.history.days.all()), 0)
 }
 
 // TestUnreachableHistoryIsNamed: the response names an unreachable store and its reason, and does not contain the

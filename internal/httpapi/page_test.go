@@ -142,7 +142,7 @@ func TestFormsOfThePage(t *testing.T) {
 			t.Errorf("%s: %d %s %s", c.form, a.status, a.header.Get("Location"), a.body)
 		}
 	}
-	testkit.Equal(t, "events of flushes, pauses, resumes and probes", len(d.events.list), 4)
+	testkit.Equal(t, "events of flushes, pauses, resumes and probes", len(d.events.all()), 4)
 	a := d.send(t, "POST", "/status/act", strings.NewReader("act=reload"), asBrowser, isForm, basic(keyAll),
 		"Origin: https://evil.example")
 	testkit.Equal(t, "a form of another site", a.status, 403)

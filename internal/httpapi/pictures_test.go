@@ -72,7 +72,7 @@ func TestPicturesAreLimited(t *testing.T) {
 	callers.Wait()
 	testkit.Within(t, 20*time.Second, "the tasks end", func() bool { return strings.HasPrefix(submit(3000).body, "OK|") })
 	testkit.Within(t, 20*time.Second, "an order with the client's picture", func() bool {
-		got := d.orders.last()
+		got := d.orders.specs.last()
 		return string(got.Image) == string(picture(3000, 60<<10)) && got.Identity.Picture.SHA256 != "" &&
 			got.ID == pool.Guest(got.Identity.ID())
 	})

@@ -19,12 +19,6 @@ func (d *daemon) report(t *testing.T, path, body string, headers ...string) answ
 	return d.send(t, "POST", path, strings.NewReader(body), append(headers, isJSON)...)
 }
 
-func (f *fakeBuyer) passedReports() []passedReport {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]passedReport(nil), f.reports...)
-}
-
 // TestReportCountsAndIsPassedOn: a report counts, once, if it comes from the caller that took the token.
 // The buyer also gets the report.
 func TestReportCountsAndIsPassedOn(t *testing.T) {
@@ -48,9 +42,8 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 		checkProblem(t, "another caller", d.report(t, path, c.body, bearer(c.others)), 404, CodeUnknownToken,
 			"staging-login")
 		d.report(t, path, c.body, bearer(c.key)).check(t, c.body, 204)
-		told := d.buyer.passedReports()
 		order, _, _ := strings.Cut(id, ".")
-		last := told[len(told)-1]
+		last := d.buyer.reports.last()
 		if last.age < 31*time.Second || last.age > 36*time.Second {
 			t.Errorf("told of an age of %s", last.age)
 		}
@@ -63,7 +56,7 @@ func TestReportCountsAndIsPassedOn(t *testing.T) {
 	if f := d.stock.readStock(t, d.target("staging-login")).Counters; f.Accepted != 1 || f.Rejected != 3 {
 		t.Errorf("the stock counted %+v", f)
 	}
-	testkit.Equal(t, "the buyer was told", len(d.buyer.passedReports()), 4)
+	testkit.Equal(t, "the buyer was told", len(d.buyer.reports.all()), 4)
 	d.ask(t, "GET", "/metrics", bearer(keyAll)).check(t, "the metrics", 200,
 		`poold_token_report_age_seconds_count{outcome="accepted"} 1`+"\n",
 		`poold_token_report_age_seconds_count{outcome="rejected"} 3`+"\n")
@@ -118,7 +111,7 @@ func TestMalformedReportIsNotCounted(t *testing.T) {
 	}
 	testkit.NoError(t, d.stock.redis.Set("{captcha}:sale:o1", sale))
 	d.stock.redis.SetTTL("{captcha}:sale:o1", time.Minute)
-	if told := d.buyer.passedReports(); len(told) > 0 ||
+	if told := d.buyer.reports.all(); len(told) > 0 ||
 		strings.Contains(d.ask(t, "GET", "/metrics").body, "poold_token_report_age_seconds_count") {
 		t.Errorf("a refused report was counted; the buyer was told %+v", told)
 	}
@@ -169,12 +162,12 @@ func TestReportOfALeavingCallerCounts(t *testing.T) {
 	reset(t, conn)
 	time.Sleep(10 * time.Millisecond) // lets net/http notice the hang-up
 	close(finish)
-	testkit.Within(t, 20*time.Second, "the buyer is told", func() bool { return len(d.buyer.passedReports()) == 1 })
+	testkit.Within(t, 20*time.Second, "the buyer is told", func() bool { return len(d.buyer.reports.all()) == 1 })
 
 	conn = dial(t, d.addr) // an incomplete report does not count
 	write(t, conn, "POST "+reportPath+" HTTP/1.1\r\nHost: localhost\r\n"+isJSON+"\r\nContent-Length: 40\r\n\r\n"+body)
 	reset(t, conn)
 	testkit.Within(t, 20*time.Second, "the take and both reports are over",
 		func() bool { return strings.Count(d.logged.String(), `"msg":"request"`) == 3 })
-	testkit.Equal(t, "reports at the buyer", len(d.buyer.passedReports()), 1)
+	testkit.Equal(t, "reports at the buyer", len(d.buyer.reports.all()), 1)
 }

@@ -65,11 +65,11 @@ func TestEachRouteRefusesExactly(t *testing.T) {
 			for _, headers := range c.senders {
 				for _, method := range rt.methods {
 					c.forgetWrongKeys()
-					before := c.stock.countCalls() + len(c.events.list)
+					before := c.stock.countCalls() + len(c.events.all())
 					a, cell := c.ask(t, method, path, headers...), "."
 					if slices.Contains([]int{401, 403, 421}, a.status) {
 						cell = fmt.Sprint(a.status)
-						after := c.stock.countCalls() + len(c.events.list)
+						after := c.stock.countCalls() + len(c.events.all())
 						testkit.Equal(t, a.asked+", "+c.what+": calls and changes after a refusal", after, before)
 					}
 					cells = append(cells, cell)

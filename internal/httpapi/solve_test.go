@@ -6,14 +6,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"poold/internal/captcha"
 	"poold/internal/pool"
+	"poold/internal/purchase"
 	"poold/internal/solve"
 	"poold/internal/targets"
 	"poold/internal/testkit"
@@ -25,8 +24,7 @@ type fakeSolver struct {
 	*solve.Solver
 
 	stock  *watchedStock // for Await
-	mu     sync.Mutex
-	asked  []solve.Request
+	asked  record[solve.Request]
 	token  pool.Token
 	err    error
 	begun  func(solve.Request) // called first, concurrently for all requests; nil = no-op
@@ -38,9 +36,7 @@ func (f *fakeSolver) Solve(ctx context.Context, r solve.Request) (pool.Token, er
 	if f.begun != nil {
 		f.begun(r)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.asked = append(f.asked, r)
+	f.asked.add(r)
 	if f.during != nil {
 		f.during()
 	}
@@ -59,12 +55,6 @@ func (f *fakeSolver) Solve(ctx context.Context, r solve.Request) (pool.Token, er
 
 func (f *fakeSolver) Await(ctx context.Context, r solve.Request) (pool.Token, error) {
 	return f.stock.Take(ctx, r.Call)
-}
-
-func (f *fakeSolver) last() solve.Request {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.asked[len(f.asked)-1]
 }
 
 func solvingSet(t *testing.T, keys ...targets.Key) *targets.Set {
@@ -102,21 +92,20 @@ func TestSolveRequestsReachPackageSolve(t *testing.T) {
 	if a.status != 200 || a.header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	r := d.solver.last()
+	r := d.solver.asked.last()
 	id := captcha.Identity{Type: captcha.Turnstile, Sitekey: "k", Pageurl: "https://guests.example.com/a"}
-	c := r.Call
-	if c.ID != pool.Guest(id.ID()) || c.Wait != 9*time.Second || c.MostTickets != solve.MostWaiting ||
-		c.Margin != 50*time.Second ||
-		c.Name == "" || c.Fingerprint == "" || r.Share != nil || r.Out != nil ||
-		r.Rate != (pool.Rate{Count: 3, Per: time.Second}) {
-		t.Errorf("call %+v, rate %v", c, r.Rate)
+	c := *r.Call
+	if c.Name == "" || c.Nonce == "" || c.Fingerprint == "" || c.Row == "" || r.Share != nil || r.Out != nil {
+		t.Errorf("call %+v", c)
 	}
-	if g := r.Guest; g == nil || g.Identity != id || g.ID != c.ID || g.Depth != 0 || g.Target != "/solve" ||
-		g.Owner != "ops@example.com" || !g.Guest ||
-		g.Lifetime != 300*time.Second || g.Margin != c.Margin || g.Horizon != c.Margin || !g.Urgent ||
-		!slices.Equal(g.Budgets, []pool.Budget{{Scope: pool.ScopeSolve, PerHour: 7, PerDay: 50}}) {
-		t.Errorf("guest %+v", g)
-	}
+	c.Name, c.Nonce, c.Fingerprint, c.Row = "", "", "", ""
+	const margin = 50 * time.Second
+	testkit.DeepEqual(t, "the call of a guest", c, pool.Call{ID: pool.Guest(id.ID()), Wait: 9 * time.Second,
+		MostTickets: solve.MostWaiting, Margin: margin})
+	testkit.Equal(t, "the rate", r.Rate, pool.Rate{Count: 3, Per: time.Second})
+	testkit.DeepEqual(t, "what is bought", *r.Guest, purchase.Spec{Identity: id, ID: c.ID, Guest: true, Target: "/solve",
+		Owner: "ops@example.com", Lifetime: 300 * time.Second, Margin: margin, Horizon: margin, Urgent: true,
+		Budgets: []pool.Budget{{Scope: pool.ScopeSolve, PerHour: 7, PerDay: 50}}})
 	got := parseAnswer[map[string]any](t, a)
 	want := map[string]any{
 		"id": d.idOf(t, "tok1", "key\x00all\x00") + "." + string(id.ID()) + ".turnstile", "type": "turnstile",
@@ -125,10 +114,10 @@ func TestSolveRequestsReachPackageSolve(t *testing.T) {
 	}
 	testkit.Equal(t, "the answer", fmt.Sprint(got), fmt.Sprint(want))
 	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
-	if r := d.solver.last(); r.Guest != nil || r.Call.ID != d.target("staging-login").ID || r.Call.Wait != 2*time.Minute ||
-		r.Call.Margin != 40*time.Second ||
-		// more than in a take of this target
-		r.Call.MostTickets != solve.MostWaiting || r.Call.Fingerprint != "" || r.Out == nil {
+	r = d.solver.asked.last()
+	if c := r.Call; r.Guest != nil || c.ID != d.target("staging-login").ID || c.Wait != 2*time.Minute ||
+		c.Margin != 40*time.Second || c.MostTickets != solve.MostWaiting || // more than in a take of this target
+		c.Fingerprint != "" || r.Out == nil {
 		t.Errorf("of a target: %+v", r)
 	}
 	testkit.Equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body,
@@ -169,7 +158,7 @@ func TestForbiddenSolveBuysNothing(t *testing.T) {
 	} {
 		checkProblem(t, name, d.solve(t, c.body, bearer(c.key)), c.status, c.code, "", c.says)
 	}
-	testkit.Equal(t, "solves were asked for", len(d.solver.asked), 0)
+	testkit.Equal(t, "solves were asked for", len(d.solver.asked.all()), 0)
 	// Other routes keep their smaller limit for bodies.
 	d.send(t, "POST", "/pool/staging-login/pause", strings.NewReader(`{"for":"1h"}`+strings.Repeat(" ", 65<<10)),
 		bearer(keyAll), isJSON).check(t, "a large body elsewhere", 413)

@@ -85,7 +85,7 @@ func TestTokenRequestReachesTheStock(t *testing.T) {
 			c.want.Name, c.want.Fingerprint = named.Name, named.Fingerprint
 		}
 		d.ask(t, "GET", "/pool/"+c.path, headers...).check(t, c.path, 503)
-		_, call := d.stock.countTakes()
+		call := d.stock.takes.last()
 		if call.Name == "" || call.Nonce == "" || !strings.Contains(call.Row, `"key":"-"`) {
 			t.Errorf("%s: %+v", c.path, call)
 		}

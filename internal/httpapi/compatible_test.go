@@ -204,7 +204,7 @@ func TestClientKeyIsInTheCall(t *testing.T) {
 // TestClientsBalanceIsTheFirstKnown: the balance is the unused budget. Without a budget it is the
 // balance of a provider, and otherwise the number of threads. An unreadable budget is an error.
 func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
-	balance, capped := 12.5, *sampleSet(allKeys()...)
+	balance, other, capped := 12.5, 13.5, *sampleSet(allKeys()...)
 	capped.Budget.PerDay = 20000
 	for want, row := range map[string]struct {
 		set   *targets.Set
@@ -218,11 +218,9 @@ func TestClientsBalanceIsTheFirstKnown(t *testing.T) {
 		"ERROR_NO_SLOT_AVAILABLE": {set: &capped, says: &balance, down: true},
 	} {
 		d := start(t, row.set, nil, nil)
-		d.provider.State.Balance = row.says
 		second := purchase.ProviderStatus{Name: "second"}
-		if row.says != nil {
-			more := *row.says + 1
-			second.State.Balance = &more
+		if d.provider.State.Balance = row.says; row.says != nil {
+			second.State.Balance = &other
 		}
 		d.buyer.providers = func(context.Context) (list []purchase.ProviderStatus) { return append(list, d.provider, second) }
 		for i := range row.spent {

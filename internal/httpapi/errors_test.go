@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,52 +103,46 @@ func checkProblem(t *testing.T, name string, a answer, status int, want Code, ta
 // TestEmptyPoolNamesItsReason: the response for an empty pool and the status contain the same
 // reason.
 func TestEmptyPoolNamesItsReason(t *testing.T) {
-	type states = []purchase.ProviderStatus
-	paused := func(reason string, until time.Duration) purchase.ProviderStatus {
+	in := func(kind provider.StateKind, reason string, until time.Duration) purchase.ProviderStatus {
 		return purchase.ProviderStatus{Name: "solver",
-			State: provider.Condition{Kind: provider.StateDown, Reason: reason, Until: time.Now().Add(until)}}
+			State: provider.Condition{Kind: kind, Reason: reason, Until: time.Now().Add(until)}}
 	}
-	busy := purchase.ProviderStatus{Name: "other",
-		State: provider.Condition{Kind: provider.StateBusy, Until: time.Now().Add(time.Hour)}}
+	type providers = []purchase.ProviderStatus
+	busy := in(provider.StateBusy, "", time.Hour)
+	broke, brokeLong := in(provider.StateDown, "no money", time.Minute), in(provider.StateDown, "no money", time.Hour)
+	wrongKey := in(provider.StateDown, "wrong key", time.Minute)
+	soon := refill.Status{State: refill.OK, Lead: time.Second}
+	refused := refill.Status{State: refill.Refused, Reason: "wrong sitekey"}
+	refusedLong := refused
+	refusedLong.Until = time.Now().Add(time.Hour)
+	full := refill.Status{State: refill.Budget, Reason: "the hour is full"}
 	for _, c := range []struct {
 		name      string
 		refilling refill.Status
-		inFile    bool
-		paused    string
-		providers states
+		inFile    bool   // paused in the file
+		paused    string // by an operator, for this reason
+		providers providers
 		code      Code
-		detail    string
 		retry     int // least allowed Retry-After in seconds
 	}{
-		{name: "an empty pool", refilling: refill.Status{State: refill.OK, Lead: time.Second},
-			providers: states{busy}, code: CodePoolEmpty, retry: 1},
-		{name: "a target paused in the file", inFile: true, providers: states{busy}, code: CodePaused, retry: 300},
-		{name: "a refused solve", refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey"},
-			providers: states{busy}, code: CodeSolveRefused, detail: "wrong sitekey", retry: 1},
-		{name: "a refused solve that is tried in an hour",
-			refilling: refill.Status{State: refill.Refused, Reason: "wrong sitekey", Until: time.Now().Add(time.Hour)},
-			providers: states{busy}, code: CodeSolveRefused, retry: 3500},
-		{name: "a provider down", providers: states{paused("no money", time.Minute)}, code: CodeProviderDown,
-			detail: "no money", retry: 55},
-		{name: "all providers down", providers: states{paused("no money", time.Hour),
-			paused("wrong key", time.Minute)}, code: CodeProviderDown, detail: "solver is down (no money)", retry: 55},
-		{name: "a full budget", refilling: refill.Status{State: refill.Budget, Reason: "the hour is full"},
-			providers: states{paused("no money", time.Hour)}, code: CodeBudget, detail: "the hour is full", retry: 1},
-		{name: "a full budget and a pause", inFile: true, refilling: refill.Status{State: refill.Budget},
-			providers: states{busy}, code: CodePaused, retry: 1},
-		{name: "one provider down", providers: states{paused("no money", time.Minute), busy}, code: CodePoolEmpty, retry: 1},
-		{name: "no provider at all", code: CodeProviderDown, retry: 1},
-		{name: "a target paused by an operator", paused: "paused by nightly until noon: the page changes", code: CodePaused,
-			detail: "paused by nightly until noon", retry: 3500},
-		{name: "a starved target", refilling: refill.Status{State: refill.Starved, Reason: "provider other is busy"},
-			providers: states{busy}, code: CodePoolEmpty, detail: "provider other is busy; no token", retry: 1},
-		{name: "a target without requests", refilling: refill.Status{State: refill.OK}, providers: states{busy},
-			code: CodePoolEmpty, detail: "no caller asked for a while", retry: 1},
+		{"an empty pool", soon, false, "", providers{busy}, CodePoolEmpty, 1},
+		{"a target paused in the file", soon, true, "", providers{busy}, CodePaused, 300},
+		{"a target paused by an operator", soon, false, "paused by nightly", nil, CodePaused, 3500},
+		{"a refused solve", refused, false, "", providers{busy}, CodeSolveRefused, 1},
+		{"a refused solve that is tried in an hour", refusedLong, false, "", providers{busy}, CodeSolveRefused, 3500},
+		{"a provider down", soon, false, "", providers{broke}, CodeProviderDown, 55},
+		{"all providers down", soon, false, "", providers{brokeLong, wrongKey}, CodeProviderDown, 55},
+		{"no provider at all", soon, false, "", nil, CodeProviderDown, 1},
+		{"one provider down", soon, false, "", providers{broke, busy}, CodePoolEmpty, 1},
+		{"a full budget", full, false, "", providers{brokeLong}, CodeBudget, 1},
+		{"a full budget and a pause", full, true, "", providers{busy}, CodePaused, 1},
+		{"a starved target", refill.Status{State: refill.Starved, Reason: "solver is busy"}, false, "", providers{busy},
+			CodePoolEmpty, 1},
+		{"a target without requests", refill.Status{State: refill.OK}, false, "", providers{busy}, CodePoolEmpty, 1},
 	} {
 		set := sampleSet()
 		set.Targets[1].Paused = c.inFile
 		d := start(t, set, nil, nil)
-		c.refilling.State = cmp.Or(c.refilling.State, refill.OK)
 		d.say(t, "staging-login", c.refilling)
 		d.buyer.providers = func(context.Context) []purchase.ProviderStatus { return c.providers }
 		if c.paused != "" {
@@ -158,7 +151,9 @@ func TestEmptyPoolNamesItsReason(t *testing.T) {
 		a := d.ask(t, "GET", "/pool/staging-login/token")
 		checkProblem(t, c.name, a, NewProblem(c.code, "").Status, c.code, "staging-login")
 		a.checkRetry(t, c.name, c.retry, 3601)
-		a.check(t, c.name, 0, c.detail)
+		if c.code == CodeProviderDown && c.providers != nil {
+			a.check(t, c.name, 0, "solver is down (no money)")
+		}
 		testkit.Equal(t, c.name+": surveys of all targets", d.stock.countCalls("survey"), 0)
 		heard, shown := parseAnswer[Problem](t, a), parseAnswer[status.Target](t, d.ask(t, "GET", "/pool/staging-login"))
 		if rest, same := strings.CutPrefix(heard.Detail, shown.Reason); !same || rest != "" && c.code != CodePoolEmpty {

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -32,19 +31,14 @@ func (m *memoryEvents) Recent(context.Context) ([]events.Event, error) {
 // eventsOf reads the response of GET /events.
 func eventsOf(t *testing.T, d *daemon, query string, headers ...string) EventList {
 	t.Helper()
-	a := d.handle(t, http.MethodGet, "/events"+query, "", headers...)
-	var list EventList
-	if err := json.Unmarshal([]byte(a.body), &list); a.status != http.StatusOK || err != nil {
-		t.Fatalf("%s: %d %s", query, a.status, a.body)
-	}
-	return list
+	return parseAnswer[EventList](t, d.handle(t, http.MethodGet, "/events"+query, "", headers...))
 }
 
 // The list contains the actions of operators. Each action names the operator's key. A key that is limited to some
 // targets sees only the events of these targets.
 func TestEventsNameTheOperatorsKey(t *testing.T) {
 	inBubble(t, sampleSet(allKeys()...), func(t *testing.T, d *daemon) {
-		admin := "Authorization: Bearer " + keyAll
+		admin := bearer(keyAll)
 		hostile := "</script><img src=x onerror=alert(1)>\"\x1b[2J"
 		d.events.Note(events.Event{Kind: events.ProviderDown, Subject: hostile, Text: hostile})
 		d.events.Note(events.Event{Kind: events.BudgetUsedUp, Subject: "gone", Target: "gone"})
@@ -71,7 +65,7 @@ func TestEventsNameTheOperatorsKey(t *testing.T) {
 		if len(first.Events) != 3 || first.Events[2] != paused {
 			t.Errorf("the last three events do not end with the pause: %+v", first)
 		}
-		limited := eventsOf(t, d, "?limit=5", "Authorization: Bearer "+keyStaging)
+		limited := eventsOf(t, d, "?limit=5", bearer(keyStaging))
 		if len(limited.Events) != 3 || limited.Events[2].ID != paused.ID {
 			t.Errorf("a key for staging-*: %+v", limited)
 		}

@@ -95,7 +95,7 @@ func (t *Tasks) Submit(ctx context.Context, caller string, of captcha.Type, term
 		facts, _ := json.Marshal(terms.Guest.Identity) // omits the proxy
 		record.Facts = string(facts)
 	} else {
-		stock, err := t.pool.Look(ctx, pool.Query{ID: call.ID, Margin: call.Margin})
+		stock, err := t.pool.Counts(ctx, pool.Query{ID: call.ID, Margin: call.Margin})
 		if err != nil {
 			return "", err
 		}

@@ -109,7 +109,7 @@ var stories = []struct {
 			_, _ = a.Pool.Take(ctx, &call)
 			after(10 * time.Second) // a token is ready
 			number := a.submit()
-			stock, _ := a.Pool.Look(ctx, pool.Query{ID: call.ID})
+			stock, _ := a.Pool.Counts(ctx, pool.Query{ID: call.ID})
 			a.heard = append(a.heard, fmt.Sprint(stock.Fresh, " ready"))
 			a.poll(number)
 			a.poll(number)
@@ -345,7 +345,7 @@ func TestStories(t *testing.T) {
 				w := solvetest.New(t)
 				a, b := begin(t, w, s.terms(w)), begin(t, w, s.terms(w))
 				s.play(w, a, b)
-				c, err := b.Pool.Look(t.Context(), pool.Query{ID: b.terms.Call.ID})
+				c, err := b.Pool.Counts(t.Context(), pool.Query{ID: b.terms.Call.ID})
 				testkit.NoError(t, err)
 				n := c.Counters
 				heard := fmt.Sprintf("\ta: %s\n\tb: %s\n\torders %d, hits %d, waited %d, missed %d, left %d, replays %d",

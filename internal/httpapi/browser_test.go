@@ -190,7 +190,7 @@ func browserHostile(t *testing.T, visit visitFunc) {
 		v.waitFor(what, fmt.Sprintf(`[...document.querySelectorAll('%s')].some((n) =>
 			n.textContent.includes('<script>alert(1)</script>') && n.textContent.length > 9000)`, where))
 	}
-	testkit.NoError(t, v.Look(375, 812, 1, "dark"))
+	testkit.NoError(t, v.Viewport(375, 812, 1, "dark"))
 	wide, err := browsertest.Eval[string](v.Page,
 		`[...document.querySelectorAll('body *')].filter((n) =>
 			n.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 && !n.closest('.days, .scroll')

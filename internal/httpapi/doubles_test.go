@@ -92,7 +92,7 @@ type watchedStock struct {
 	// taken is called after the pool has removed a token and before the take returns.
 	// nil = no-op.
 	taken  func(ctx context.Context)
-	looked *pool.Counts                   // the result of Look; nil = the real one
+	counts *pool.Counts                   // the result of Counts; nil = the real one
 	ill    atomic.Pointer[redisdb.Health] // the result of Health; nil = the real one
 
 	calls  record[string] // names of the calls
@@ -125,21 +125,21 @@ func (w *watchedStock) Cancel(c *pool.Call) {
 	w.Pool.Cancel(c)
 }
 
-func (w *watchedStock) Look(ctx context.Context, q pool.Query) (pool.Counts, error) {
+func (w *watchedStock) Counts(ctx context.Context, q pool.Query) (pool.Counts, error) {
 	if err := w.called(ctx, "look"); err != nil {
 		return pool.Counts{}, err
 	}
-	if w.looked != nil {
-		return *w.looked, nil
+	if w.counts != nil {
+		return *w.counts, nil
 	}
-	return w.Pool.Look(ctx, q)
+	return w.Pool.Counts(ctx, q)
 }
 
-func (w *watchedStock) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+func (w *watchedStock) Stocks(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	if err := w.called(ctx, "survey"); err != nil {
 		return nil, err
 	}
-	return w.Pool.LookAll(ctx, queries)
+	return w.Pool.Stocks(ctx, queries)
 }
 
 func (w *watchedStock) Health() redisdb.Health {
@@ -249,7 +249,7 @@ func (w *watchedStock) end(t testing.TB, o *pool.Order, e pool.End) {
 func (w *watchedStock) readStock(t testing.TB, target *targets.Target) pool.Counts {
 	t.Helper()
 	counts, err := repeated(func() (pool.Counts, error) {
-		return w.Pool.Look(t.Context(), pool.Query{ID: target.ID, Margin: target.Margin})
+		return w.Pool.Counts(t.Context(), pool.Query{ID: target.ID, Margin: target.Margin})
 	})
 	testkit.NoError(t, err)
 	return counts

@@ -155,7 +155,7 @@ func (s *Server) explainEmpty(c *Context, e *pool.EmptyError) *Problem {
 	case c.Target == nil:
 		return late
 	}
-	counts, err := s.Look(c.Ctx(), c.Target)
+	counts, err := s.Counts(c.Ctx(), c.Target)
 	if err != nil {
 		return s.explain(c, err)
 	}

@@ -49,7 +49,7 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 		{"anything else", errors.New("canary-cause"), unknown, 500, CodeInternal, 0, 0},
 	} {
 		d.stock.failCalls("take", c.err)
-		d.stock.looked = &c.counts
+		d.stock.counts = &c.counts
 		a := d.ask(t, "GET", "/pool/staging-login/token", "Accept: text/plain")
 		checkProblem(t, c.name, a, c.status, c.code, "staging-login")
 		a.checkRetry(t, c.name, c.from, c.to)
@@ -61,7 +61,7 @@ func TestErrorsOfATakeHaveCodeAndRetry(t *testing.T) {
 	d.ask(t, "GET", "/pool/staging-login/token").check(t, "whose rate", 429,
 		"the rate of the target staging-login is used up")
 	d.stock.failCalls("take", empty)
-	d.stock.looked = &pool.Counts{Orders: 2, Waiting: 1}
+	d.stock.counts = &pool.Counts{Orders: 2, Waiting: 1}
 	const text = "no token is ready (orders in flight: 2, pending callers: 1); ?wait=60s waits for one"
 	d.ask(t, "GET", "/pool/staging-login/token").check(t, "a target without tokens", 0, text)
 	d.stock.failCalls("take", &pool.EmptyError{Full: true})

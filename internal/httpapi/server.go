@@ -33,7 +33,7 @@ type Config interface {
 
 // Pool is what replicas share in Redis; *pool.Pool implements it.
 type Pool interface {
-	Look(ctx context.Context, q pool.Query) (pool.Counts, error)
+	Counts(ctx context.Context, q pool.Query) (pool.Counts, error)
 	// Cancel returns the token of a call to the stock because the answer was not sent. It does not block.
 	Cancel(c *pool.Call)
 	// Shared adds a row to the audit about a caller that shares a token.

@@ -44,7 +44,7 @@ func TestARequestDoesNotWaitInVain(t *testing.T) {
 		} {
 			set := sampleSet() // a new one, because the outage of an old one is known for a second
 			target := &set.Targets[0]
-			target.Paused, d.stock.looked, c.counts.At = c.inFile, &c.counts, now
+			target.Paused, d.stock.counts, c.counts.At = c.inFile, &c.counts, now
 			d.config.set.Store(set)
 			d.stock.failCalls("look", c.err)
 			d.buyer.providers = func(context.Context) []purchase.ProviderStatus {

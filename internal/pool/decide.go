@@ -12,17 +12,17 @@ import (
 
 // decide reads the counts of an identity, and sets the time of its next decision. If tokens are missing, the time is in
 // 2 s: the replica that runs the script places orders, and if it dies, another replica decides then. Else it is when
-// the next token will be too old, or after recheck_ms if that is earlier. With look, decide changes nothing.
+// the next token will be too old, or after recheck_ms if that is earlier. With only_read, decide changes nothing.
 // The steps of this file's scripts are in testdata/decide.txt, due.txt and decided.txt.
 var decide = newScript("decide", `
 -- KEYS 1 due 2 tokens:ID 3 inflight:ID 4 tickets:ID 5 stats:ID 6 brake:ID
--- ARGV 1 id 2 look (1, 0) 3 margin_ms 4 lead_ms 5 want 6 recheck_ms 7 stuck providers
+-- ARGV 1 id 2 only_read (1, 0) 3 margin_ms 4 lead_ms 5 want 6 recheck_ms 7 stuck providers
 -- Reply {ms until the next decision, fresh, outliving, orders, waiting, ms until the first token is too old,
---       ms until the outliving are fewer, ms until the first deadline, stats, brake, now} and with look
+--       ms until the outliving are fewer, ms until the first deadline, stats, brake, now} and with only_read
 --       {orders' states, tokens in their margin}; -1 = never
-local id, horizon, look = ARGV[1], now + ARGV[3] + ARGV[4], ARGV[2] == '1'
-local waiting, stale, first, _ = look and redis.call('ZCARD', KEYS[4]) or bury(id), 0
-if look then
+local id, horizon, only_read = ARGV[1], now + ARGV[3] + ARGV[4], ARGV[2] == '1'
+local waiting, stale, first, _ = only_read and redis.call('ZCARD', KEYS[4]) or bury(id), 0
+if only_read then
   stale, _, first = ageing(id, now + ARGV[3])
 else
   first = expire(id, now + ARGV[3])
@@ -30,13 +30,13 @@ end
 local old, outliving, young = stale, 0
 if first then old, outliving, young = ageing(id, horizon) end
 local fresh = old + outliving - stale
-local orders, ends = coming(id, look and '' or ARGV[7]), redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
+local orders, ends = coming(id, only_read and '' or ARGV[7]), redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
 local stats = redis.call('HGETALL', KEYS[5])
 local brake = redis.call('HGETALL', KEYS[6])
 local expiry, shrinks = first and leading(first) - now - ARGV[3] or -1, young and leading(young) - horizon + 1 or -1
 local left = ends and math.max(1, ends - now) or -1
 local reply = {0, fresh, outliving, orders, waiting, expiry, shrinks, left, stats, brake, now}
-if look then
+if only_read then
   local states = {}
   for _, order in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
     states[#states + 1] = redis.call('HGET', '@order:' .. order, 'state') or ''
@@ -120,7 +120,7 @@ type Counts struct {
 	LearnedVersion int64           // of the learned state; 0 = none
 	At             time.Time       // on Redis' clock
 
-	// Only the method Look fills these fields.
+	// Only the method Counts fills these fields.
 	Bought, Unknown int // orders in flight that count as bought; those whose submit got no answer
 }
 
@@ -159,11 +159,11 @@ type Query struct {
 // Decide reads the counts of an identity for a decision, and notes when the next decision is due.
 func (p *Pool) Decide(ctx context.Context, q Query) (Counts, error) { return p.decide(ctx, false, q) }
 
-// Look reads the counts of an identity and changes nothing.
-func (p *Pool) Look(ctx context.Context, q Query) (Counts, error) { return p.decide(ctx, true, q) }
+// Counts reads the counts of an identity and changes nothing.
+func (p *Pool) Counts(ctx context.Context, q Query) (Counts, error) { return p.decide(ctx, true, q) }
 
-func (p *Pool) decide(ctx context.Context, look bool, q Query) (Counts, error) {
-	keys, args := p.decideArguments(look, q)
+func (p *Pool) decide(ctx context.Context, onlyRead bool, q Query) (Counts, error) {
+	keys, args := p.decideArguments(onlyRead, q)
 	v, err := p.runScript(ctx, decide, keys, args...)
 	if err != nil {
 		return Counts{}, err
@@ -171,10 +171,10 @@ func (p *Pool) decide(ctx context.Context, look bool, q Query) (Counts, error) {
 	return readCounts(v), nil
 }
 
-func (p *Pool) decideArguments(look bool, q Query) (keys []string, args []any) {
+func (p *Pool) decideArguments(onlyRead bool, q Query) (keys []string, args []any) {
 	keys = []string{p.key("due"), p.key("tokens", q.ID), p.key("inflight", q.ID), p.key("tickets", q.ID), p.stats(q.ID),
 		p.key("brake", q.ID)}
-	return keys, []any{string(q.ID), bit(look), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
+	return keys, []any{string(q.ID), bit(onlyRead), q.Margin.Milliseconds(), q.Lead.Milliseconds(), q.Want,
 		max(q.Recheck, time.Second).Milliseconds(), *p.stuck.Load()}
 }
 
@@ -200,7 +200,7 @@ func readCounts(v []any) Counts {
 		}
 	}
 	c.Brake = readBrake(fieldsOf(v[9]), c.At)
-	if len(v) > 11 { // it was a look
+	if len(v) > 11 { // they were only read
 		c.Counters.Expired += number(v[12]) // the next decision counts them
 		for _, state := range texts(v[11]) {
 			switch State(state) {

@@ -19,7 +19,7 @@ func (c *Counters) noted() []*int64 {
 	return []*int64{&c.Hits, &c.Waited, &c.Missed, &c.Left, &c.Bought, &c.Solved, &c.Failed, &c.Lost, &c.Expired, &c.Spent}
 }
 
-// Stock has what LookAll reads about one identity.
+// Stock has what Stocks reads about one identity.
 type Stock struct {
 	Counts
 	Minutes []Period // of the last hour, oldest first, as far as something was counted
@@ -35,17 +35,17 @@ type Period struct {
 	Counters
 }
 
-// LookAll reads the counts of many identities in one exchange with Redis.
-func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
+// Stocks reads the counts of many identities in one exchange with Redis.
+func (p *Pool) Stocks(ctx context.Context, queries []Query) ([]Stock, error) {
 	now, err := p.now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var looks []*redis.Cmd
+	var reads []*redis.Cmd
 	minutes := make([][2]*redis.MapStringStringCmd, len(queries))
 	days, spent := make([]*redis.SliceCmd, len(queries)), make([][2]*redis.IntCmd, len(queries))
 	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
-		looks = p.looks(ctx, pipe, queries)
+		reads = p.reads(ctx, pipe, queries)
 		for i, q := range queries {
 			days[i] = pipe.HMGet(ctx, p.key("periods", counterID(q.ID)), "days")
 			for j := range minutes[i] {
@@ -59,7 +59,7 @@ func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	}
 	list := make([]Stock, len(queries))
 	for i := range queries {
-		s := Stock{Counts: countsOf(looks[i]), SolvesHour: int(spent[i][0].Val()), SolvesDay: int(spent[i][1].Val())}
+		s := Stock{Counts: countsOf(reads[i]), SolvesHour: int(spent[i][0].Val()), SolvesDay: int(spent[i][1].Val())}
 		s.Minutes = readMinutes(minutes[i][0].Val(), minutes[i][1].Val(), now)
 		s.Days = between(days[i].Val(), s.Counters, 24*time.Hour, now.AddDate(0, 0, -7))
 		list[i] = s
@@ -67,20 +67,20 @@ func (p *Pool) LookAll(ctx context.Context, queries []Query) ([]Stock, error) {
 	return list, nil
 }
 
-// looks adds to a pipeline a run of the script decide for each identity, which only reads. After the pipeline has run,
+// reads adds to a pipeline a run of the script decide for each identity, which only reads. After the pipeline has run,
 // countsOf reads the counts from the results. The first run sends the whole script, because Redis may have lost it.
-func (p *Pool) looks(ctx context.Context, pipe redis.Pipeliner, queries []Query) (looks []*redis.Cmd) {
+func (p *Pool) reads(ctx context.Context, pipe redis.Pipeliner, queries []Query) (reads []*redis.Cmd) {
 	run := p.compiled[decide].Eval
 	for _, q := range queries {
 		keys, args := p.decideArguments(true, q)
-		looks = append(looks, run(ctx, pipe, keys, args...))
+		reads = append(reads, run(ctx, pipe, keys, args...))
 		run = p.compiled[decide].EvalSha
 	}
-	return looks
+	return reads
 }
 
-func countsOf(look *redis.Cmd) Counts {
-	v, _ := look.Slice() // pipelined has returned the error
+func countsOf(read *redis.Cmd) Counts {
+	v, _ := read.Slice() // pipelined has returned the error
 	return readCounts(v)
 }
 
@@ -136,13 +136,13 @@ func (p *Pool) Totals(ctx context.Context, scopes ...string) (t Totals, err erro
 			guests = append(guests, Query{ID: captcha.ID(id)})
 		}
 	}
-	var looks []*redis.Cmd
+	var reads []*redis.Cmd
 	var stats, dropped *redis.MapStringStringCmd
 	months, orders := make([]*redis.MapStringStringCmd, len(scopes)), make([][2]*redis.IntCmd, len(scopes))
 	var ends, handouts *redis.IntCmd
 	var savings [savingsDays]*redis.MapStringStringCmd
 	err = p.pipelined(ctx, func(pipe redis.Pipeliner) {
-		looks, stats = p.looks(ctx, pipe, guests), pipe.HGetAll(ctx, p.key("stats", Guests))
+		reads, stats = p.reads(ctx, pipe, guests), pipe.HGetAll(ctx, p.key("stats", Guests))
 		for i, scope := range scopes {
 			months[i] = pipe.HGetAll(ctx, p.key("money", scope, now.UTC().Format("2006-01")))
 			orders[i] = p.countSolves(ctx, pipe, scope, now)
@@ -177,8 +177,8 @@ func (p *Pool) Totals(ctx context.Context, scopes ...string) (t Totals, err erro
 	}
 	g := &t.Guests
 	g.Guests, g.Counters = len(guests), fields(stats.Val()).counters()
-	for _, look := range looks {
-		c := countsOf(look)
+	for _, read := range reads {
+		c := countsOf(read)
 		g.Fresh, g.Orders, g.Bought, g.Waiting = g.Fresh+c.Fresh, g.Orders+c.Orders, g.Bought+c.Bought, g.Waiting+c.Waiting
 	}
 	return t, nil

@@ -293,12 +293,12 @@ var tables = map[string][]row{
 				"paused because resumes now+7000\n", call: decides(0)},
 		{name: "a decision does not have a pause that has ended",
 			given: "HSET brake:A paused because resumes now-1\n", call: decides(0)},
-		{name: "a look changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens +
+		{name: "a read changes nothing", given: "RPUSH tokens:A now+900|o0 now+5000|o4\n" + twoTokens +
 			"ZADD inflight:A now+30000 o7 now+30001 o8 now+30002 o9\nHSET order:o7 state unknown placed now-7000\n" +
-			"HSET order:o8 state bought placed now-8000\nHSET order:o9 state submitting placed now-9000\n", call: looks(2)},
-		{name: "a look counts tokens that are too old as expired, but leaves them",
-			given: "RPUSH tokens:A now+900|o0 now+950|o4\n", call: looks(2)},
-		{name: "a look counts orders at a provider that is stuck", given: oneToken + stuckOrders, call: stuck(looks(2))},
+			"HSET order:o8 state bought placed now-8000\nHSET order:o9 state submitting placed now-9000\n", call: reads(2)},
+		{name: "a read counts tokens that are too old as expired, but leaves them",
+			given: "RPUSH tokens:A now+900|o0 now+950|o4\n", call: reads(2)},
+		{name: "a read counts orders at a provider that is stuck", given: oneToken + stuckOrders, call: stuck(reads(2))},
 	},
 	"due": {
 		{name: "the due identities are handed to one replica", given: "ZADD due now-5 A now-4 B now-3 C now+1 D\n",
@@ -340,7 +340,7 @@ var tables = map[string][]row{
 			"HSET minutes:A:490922 hits5 4 hits4 3 waited5 2 left59 1\n" +
 			"HSET minutes:A:490923 hits4 8 hits0 9 missed1 0\nHSET periods:A days " + days +
 			"\nHSET minutes:guests:490923 bought1 1\n", call: func(p *Pool) any {
-			list, err := p.LookAll(context.Background(), []Query{{ID: "A", Margin: time.Second}, {ID: Guest("A")}})
+			list, err := p.Stocks(context.Background(), []Query{{ID: "A", Margin: time.Second}, {ID: Guest("A")}})
 			return fmt.Sprintf("%d fresh, hour %d day %d, minutes %s days %s; guest: minutes %s days %s %v", list[0].Fresh,
 				list[0].SolvesHour, list[0].SolvesDay, shown(list[0].Minutes), shown(list[0].Days), shown(list[1].Minutes),
 				shown(list[1].Days), err)
@@ -815,9 +815,9 @@ func stuck(call func(p *Pool) any) func(p *Pool) any {
 	}
 }
 
-func looks(want int) func(p *Pool) any {
+func reads(want int) func(p *Pool) any {
 	return func(p *Pool) any {
-		c, err := p.Look(context.Background(), aQuery(want))
+		c, err := p.Counts(context.Background(), aQuery(want))
 		return fmt.Sprintf("%+v %v", c, err)
 	}
 }

@@ -182,7 +182,7 @@ func (f *fleet) count(action wire.Action, since time.Time) (n int) {
 // counts returns the counts of a target that a replica reads.
 func (f *fleet) counts(r *replica, t targets.Target) pool.Counts {
 	f.t.Helper()
-	c, err := r.pool.Look(f.t.Context(), pool.Query{ID: t.ID, Margin: t.Margin})
+	c, err := r.pool.Counts(f.t.Context(), pool.Query{ID: t.ID, Margin: t.Margin})
 	testkit.NoError(f.t, err)
 	return c
 }

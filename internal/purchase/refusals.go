@@ -44,7 +44,7 @@ func (r Refusals) Tell(ctx context.Context, s *Spec, cause error) {
 			answer.Reason = refused.Budget() + "; " + pool.RoomAgain(answer.Until)
 		case pool.ReasonBrake:
 			// Only the counts show whether the brake is the identity's own or an account's.
-			c, err := r.Pool.Look(ctx, pool.Query{ID: s.ID, Margin: s.Margin})
+			c, err := r.Pool.Counts(ctx, pool.Query{ID: s.ID, Margin: s.Margin})
 			if err == nil && c.Brake.On() {
 				answer = &pool.FailedError{BadParameters: c.Brake.Kind == string(pool.BadParameters), Reason: c.Brake.Reason}
 			}

@@ -224,7 +224,7 @@ func (w *world) demand(t targets.Target, every, long time.Duration, replicas ...
 
 func (w *world) counts(t targets.Target) pool.Counts {
 	p := pool.New(pool.Config{Slow: w.db, Fast: w.db, Prefix: "p", Replica: "test"})
-	c, err := p.Look(context.Background(), pool.Query{ID: t.ID, Margin: t.Margin})
+	c, err := p.Counts(context.Background(), pool.Query{ID: t.ID, Margin: t.Margin})
 	testkit.NoError(w.t, err)
 	return c
 }

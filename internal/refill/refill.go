@@ -37,8 +37,8 @@ const (
 	addEvery = 30 * time.Second
 	// guestsEvery is how often a replica decides about its guests, because no other replica can.
 	guestsEvery = 2 * time.Second
-	// leastLook and mostLook limit the time between two decisions about a target without a change.
-	leastLook, mostLook = time.Second, 30 * time.Second
+	// leastRecheck and mostRecheck limit the time between two decisions about a target without a change.
+	leastRecheck, mostRecheck = time.Second, 30 * time.Second
 	// leadsToWait is the number of lead times that must be known before poold relies on them: only then does the first
 	// poll wait for the shortest one, and may a provider without tokens count as hanging.
 	leadsToWait = 8
@@ -71,7 +71,7 @@ type Manager struct {
 	subjects      map[captcha.ID]*subject
 	changed       []captcha.ID  // to be decided soon
 	woken         chan struct{} // there are changed identities; capacity 1
-	added, looked time.Time     // when the loop made all targets due, and looked at all guests
+	added, guests time.Time     // when the loop last made all targets due, and saw to all guests
 
 	decisions, orders errgroup.Group
 }
@@ -231,16 +231,16 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) due(ctx context.Context) (ids []captcha.ID, pause time.Duration) {
 	now, adds := time.Now(), []captcha.ID{}
 	m.mu.Lock()
-	add, look := now.Sub(m.added) >= addEvery, now.Sub(m.looked) >= guestsEvery
+	add, guests := now.Sub(m.added) >= addEvery, now.Sub(m.guests) >= guestsEvery
 	for id, s := range m.subjects {
-		if s.target == nil && look {
+		if s.target == nil && guests {
 			m.queueLocked(id, s)
 		} else if s.target != nil && add && s.target.Halted() == "" {
 			adds = append(adds, id)
 		}
 	}
-	if look {
-		m.looked = now
+	if guests {
+		m.guests = now
 	}
 	if add {
 		m.added = now
@@ -309,7 +309,7 @@ func (d *decision) run(ctx context.Context) {
 		err = d.m.pool.Disown(ctx, d.id)
 	case d.target == nil: // one order for each caller that has none; the Orderer answers the callers after a refusal
 		var c pool.Counts
-		c, err = d.m.pool.Decide(ctx, pool.Query{ID: d.id, Margin: d.spec.Margin, Recheck: mostLook})
+		c, err = d.m.pool.Decide(ctx, pool.Query{ID: d.id, Margin: d.spec.Margin, Recheck: mostRecheck})
 		if err == nil {
 			d.spec.Avoid = c.Brake.Avoid
 			err = d.place(ctx, c.Waiting-c.Orders, d.spec, 0) // place knows the tokens
@@ -339,7 +339,7 @@ func (d *decision) ofTarget(ctx context.Context) error {
 	lead := learned.Lead(p, at)
 	c, err := d.m.pool.Decide(ctx, pool.Query{
 		ID: d.id, Margin: d.spec.Margin, Lead: lead, Want: d.subject.want,
-		Recheck: min(d.subject.next, mostLook-backoff.UpTo(mostLook/6)), // spreads targets that began together
+		Recheck: min(d.subject.next, mostRecheck-backoff.UpTo(mostRecheck/6)), // spreads targets that began together
 	})
 	if err == nil {
 		err = d.recall(ctx, at, p, &c)
@@ -420,11 +420,11 @@ func (d *decision) nextDue(wants *policy.Decision, asked int, c *pool.Counts, er
 		}
 		next = refused.After
 	case err != nil:
-		next = mostLook // no provider: a reload decides at once
+		next = mostRecheck // no provider: a reload decides at once
 	case wants.Order > 0:
 		return -1 // the end of an order decides again
 	}
-	next = max(leastLook, min(next, mostLook))
+	next = max(leastRecheck, min(next, mostRecheck))
 	missing := asked+c.Waiting > c.Outliving+c.Orders // the script expects orders soon
 	if next < c.Due || missing && next > c.Due+gather {
 		return next

@@ -54,7 +54,7 @@ type Status struct {
 	Failing  bool    `json:"failing,omitempty"` // the last orders all failed, and only few are placed
 }
 
-// StatusOf returns the status of a target from its counts, as pool.Decide or pool.Look read them. It is the same at
+// StatusOf returns the status of a target from its counts, as pool.Decide or pool.Counts read them. It is the same at
 // every replica.
 func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	s := Status{Want: t.Depth, State: OK}

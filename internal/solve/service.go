@@ -232,7 +232,7 @@ func (s *Solver) buy(ctx context.Context, spec purchase.Spec, task bool, gone <-
 		case <-time.After(pause):
 		}
 		pause = lookEvery
-		c, err := s.Pool.Look(ctx, pool.Query{ID: spec.ID, Margin: spec.Margin})
+		c, err := s.Pool.Counts(ctx, pool.Query{ID: spec.ID, Margin: spec.Margin})
 		served := c.Waiting <= c.Fresh+c.Orders
 		switch {
 		case err != nil:

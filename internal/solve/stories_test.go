@@ -323,7 +323,7 @@ var stories = []story{
 			out.Store(true)
 			before := checks.Load()
 			list = append(list, collect(next)...)
-			c, _ := b.Pool.Look(context.Background(), pool.Query{ID: spec.ID})
+			c, _ := b.Pool.Counts(context.Background(), pool.Query{ID: spec.ID})
 			return append(list, fmt.Sprint("missed ", c.Counters.Missed, ", left ", c.Counters.Left, ", checks ",
 				checks.Load()-before))
 		}},
@@ -486,7 +486,7 @@ func playStories(t *testing.T, stories []story, file string, counted bool) {
 				}
 				a, b := w.Start(), w.Start()
 				got := append(s.play(w, a, b), fmt.Sprint("orders ", w.Sold()))
-				c, err := b.Pool.Look(t.Context(), pool.Query{ID: pool.Guests})
+				c, err := b.Pool.Counts(t.Context(), pool.Query{ID: pool.Guests})
 				testkit.NoError(t, err)
 				if n := c.Counters; counted {
 					got = append(got, fmt.Sprintf("hits %d, waited %d, missed %d, left %d, replays %d, refused %d",

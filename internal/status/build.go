@@ -47,7 +47,7 @@ const (
 
 // Reader reads what all replicas share; *pool.Pool implements it.
 type Reader interface {
-	LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
+	Stocks(ctx context.Context, queries []pool.Query) ([]pool.Stock, error)
 	Hours(ctx context.Context, id captcha.ID) ([]pool.Period, error)
 	Totals(ctx context.Context, scopes ...string) (pool.Totals, error)
 }
@@ -275,7 +275,7 @@ func (c *Collector) survey(ctx context.Context, set *targets.Set) ([]pool.Stock,
 			defer cancel()
 			panicked := panics.Contain(c.Log, "panic while reading the stock for the status", func() {
 				var found []pool.Stock
-				if found, err = c.Pool.LookAll(ctx, queries[at:min(at+surveyPart, len(queries))]); err == nil {
+				if found, err = c.Pool.Stocks(ctx, queries[at:min(at+surveyPart, len(queries))]); err == nil {
 					copy(stocks[at:], found)
 				}
 			})

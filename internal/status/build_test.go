@@ -26,7 +26,7 @@ func TestReadersShareADocument(t *testing.T) {
 		s, stock := sources(newSet(newTarget("login")))
 		takes := 10 * time.Millisecond
 		stock.before = func(_ context.Context, call string) error {
-			if call == "LookAll" {
+			if call == "Stocks" {
 				time.Sleep(takes)
 			}
 			return nil

@@ -48,7 +48,7 @@ type fixedPool struct {
 
 func nothing(context.Context, string) error { return nil }
 
-func (f *fixedPool) LookAll(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
+func (f *fixedPool) Stocks(ctx context.Context, queries []pool.Query) ([]pool.Stock, error) {
 	f.surveys.Add(1)
 	f.queries.Store(&queries)
 	stocks := make([]pool.Stock, len(queries))
@@ -56,7 +56,7 @@ func (f *fixedPool) LookAll(ctx context.Context, queries []pool.Query) ([]pool.S
 		stocks[i] = f.stocks[q.ID]
 		stocks[i].At = day
 	}
-	return stocks, f.before(ctx, "LookAll")
+	return stocks, f.before(ctx, "Stocks")
 }
 
 func (f *fixedPool) Hours(ctx context.Context, _ captcha.ID) ([]pool.Period, error) {

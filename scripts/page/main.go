@@ -20,14 +20,14 @@ func main() {
 	scheme := flag.String("scheme", "light", "color scheme: light or dark")
 	scriptless := flag.Bool("scriptless", false, "the page runs no scripts of its own")
 	flag.Parse()
-	look := func(p *browsertest.Page) error { return p.Look(*width, *height, 1, *scheme) }
-	if err := take(flag.Arg(0), flag.Arg(1), *scriptless, look); err != nil {
+	view := func(p *browsertest.Page) error { return p.Viewport(*width, *height, 1, *scheme) }
+	if err := take(flag.Arg(0), flag.Arg(1), *scriptless, view); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", flag.Arg(1), err)
 		os.Exit(1)
 	}
 }
 
-func take(url, file string, scriptless bool, look func(*browsertest.Page) error) error {
+func take(url, file string, scriptless bool, view func(*browsertest.Page) error) error {
 	browser, stop, err := browsertest.Start(context.Background())
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func take(url, file string, scriptless bool, look func(*browsertest.Page) error)
 		return err
 	}
 	defer closing()
-	err = look(page)
+	err = view(page)
 	if scriptless {
 		err = errors.Join(err, page.DisableScripts())
 	}

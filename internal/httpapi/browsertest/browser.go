@@ -89,8 +89,8 @@ func (p *Page) Troubles() []string {
 // Visit loads an address.
 func (p *Page) Visit(address string) error { return chromedp.Do(p.ctx, chromedp.Navigate(address)) }
 
-// Look sets the size and scale of the viewport, and the color scheme: light or dark.
-func (p *Page) Look(width, height int64, scale float64, scheme string) error {
+// Viewport sets the size and scale of the viewport, and the color scheme: light or dark.
+func (p *Page) Viewport(width, height int64, scale float64, scheme string) error {
 	return chromedp.Do(p.ctx, chromedp.EmulateViewport(width, height, chromedp.EmulateScale(scale)),
 		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

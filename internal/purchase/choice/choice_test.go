@@ -189,7 +189,7 @@ func TestARefusalConcernsItsIdentity(t *testing.T) {
 		r := start(t, server, "a", "b")
 		id := captcha.ID(r.end(t, "a", pool.BadParameters))
 		for _, want := range []string{"[a]", "[]"} {
-			c, err := r.pool.Look(t.Context(), pool.Query{ID: id})
+			c, err := r.pool.Counts(t.Context(), pool.Query{ID: id})
 			if got := fmt.Sprint(c.Brake.Avoid); err != nil || got != want {
 				t.Errorf("avoids %s, want %s, %v", got, want, err)
 			}

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// leastLook is the minimum time in seconds between two decisions without an event. leastLook ensures
+// leastRecheck is the minimum time in seconds between two decisions without an event. leastRecheck ensures
 // that virtual time advances.
-const leastLook = 1e-3
+const leastRecheck = 1e-3
 
 // order is a solve in flight.
 type order struct {
@@ -27,14 +27,14 @@ type replay struct {
 	leads    []time.Duration
 	failures int
 	now      float64
-	look     float64   // time of the next decision without an event
+	decides  float64   // time of the next decision without an event
 	tokens   []float64 // expiry times of the tokens, ascending
 	orders   []order   // in the order of placing
 	result   Result
 }
 
 // step runs the next event if the event is due before the time end. Otherwise the result is false. Of simultaneous
-// events, a landing is first, then an expiry, then a look.
+// events, a landing is first, then an expiry, then a decision.
 func (r *replay) step(end float64) bool {
 	lands, expires, first := math.Inf(1), math.Inf(1), 0
 	for i := range r.orders {
@@ -45,7 +45,7 @@ func (r *replay) step(end float64) bool {
 	if len(r.tokens) > 0 {
 		expires = r.tokens[0]
 	}
-	at := min(lands, expires, r.look)
+	at := min(lands, expires, r.decides)
 	if at >= end {
 		return false
 	}
@@ -122,9 +122,9 @@ func (r *replay) decide() {
 	if r.Watch != nil {
 		r.Watch(r.now, len(r.tokens), len(r.orders), &r.result)
 	}
-	r.look = math.Inf(1)
+	r.decides = math.Inf(1)
 	if d.Next != Never {
-		r.look = r.now + max(d.Next.Seconds(), leastLook)
+		r.decides = r.now + max(d.Next.Seconds(), leastRecheck)
 	}
 }
 

@@ -250,13 +250,6 @@ func getJSON(t testing.TB, url, key string, into any) {
 	}
 }
 
-func tail(text string, most int) string {
-	if len(text) > most {
-		return "…" + text[len(text)-most:]
-	}
-	return text
-}
-
 // serverless is a configuration file whose daemon needs no other servers.
 const serverless = `
 providers: [{name: simulated, protocol: simulated, concurrency: 5}]

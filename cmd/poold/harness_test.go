@@ -64,6 +64,17 @@ func ledger(t testing.TB, provider string) simulatedtest.Ledger {
 	return books
 }
 
+// setFaults replaces the faults of a simulated service by a JSON list.
+func setFaults(t testing.TB, provider, faults string) {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodPut, provider+"/faults", strings.NewReader(faults))
+	testkit.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	testkit.NoError(t, err)
+	_ = response.Body.Close()
+	testkit.Equal(t, "setting the faults", response.StatusCode, http.StatusNoContent)
+}
+
 // crashAt returns an environment variable that makes a poold kill itself when it passes a point for
 // the n-th time (internal/crash).
 func crashAt(point string, n int) string { return fmt.Sprintf("%s=%s:%d", crashPoint, point, n) }
@@ -165,22 +176,17 @@ func (p *process) target(name string) targetStatus {
 }
 
 type targetStatus struct {
-	Name, State, Reason                             string
-	Depth, Want, Fresh, Waiting                     int
-	InFlight                                        int `json:"in_flight"`
-	Requests, Hits, Waited, Missed, Solved, Expired int64
-	Failed, Returned, Lost, Bought, Flushed         int64
-	Unknown                                         int
-	HitRate                                         float64 `json:"hit_rate"`
-	Credit                                          float64
+	Name, State, Reason                                  string
+	Depth, Want, Fresh, Waiting                          int
+	InFlight                                             int `json:"in_flight"`
+	Requests, Hits, Waited, Missed, Solved, Lost, Bought int64
 }
 
 // handout is the response to a request for a token.
 type handout struct {
-	ID, Target, Type, Token, Source, Provider string
-	SolvedAt                                  time.Time `json:"solved_at"`
-	ExpiresAt                                 time.Time `json:"expires_at"`
-	TTLms                                     int64     `json:"ttl_ms"`
+	ID, Target, Token, Provider string
+	ExpiresAt                   time.Time `json:"expires_at"`
+	TTLms                       int64     `json:"ttl_ms"`
 }
 
 // take requests a token and returns the status code.

@@ -15,6 +15,8 @@ import (
 
 	"poold/internal/events"
 	"poold/internal/history/dynamotest"
+	"poold/internal/postgres/postgrestest"
+	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -95,21 +97,26 @@ func (w *world) initHistory(t testing.TB, env []string) {
 }
 
 // Even if orders fail and replicas are killed, each order has exactly one record, and the figures
-// of the day equal the service's ledger. TestReplicasRecoverFromEachFault says the same of PostgreSQL.
+// of the day equal the service's ledger. The callers get each sold token once, or all of them if they share a solve.
 func TestTheHistoryEqualsTheLedger(t *testing.T) {
 	testkit.WithoutRace(t)
 	t.Parallel()
 	emulator := dynamotest.Start(t)
 	credentials := []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=" + dynamotest.Secret}
 	for name, b := range map[string]struct {
-		redis, section func(t *testing.T) string
-		env            []string
+		set func(t *testing.T, with *terms)
+		env []string
 	}{
-		"a cluster": {redis: func(t *testing.T) string {
-			return "redis://" + strings.Join(redistest.Cluster(t), ",redis://")
+		"a cluster": {set: func(t *testing.T, with *terms) {
+			with.redis = "redis://" + strings.Join(redistest.Cluster(t), ",redis://")
 		}},
-		"dynamodb": {env: credentials, section: func(*testing.T) string {
-			return fmt.Sprintf("\nhistory: {backend: dynamodb, table: Solves, endpoint: %q}", emulator.URL)
+		"postgres": {set: func(t *testing.T, with *terms) {
+			server := postgrestest.Start(t)
+			with.top += fmt.Sprintf("\ndedup: {backend: postgres, url: %q}\nhistory: {backend: postgres, url: %q}",
+				server.Database(t), server.Database(t))
+		}},
+		"dynamodb": {env: credentials, set: func(_ *testing.T, with *terms) {
+			with.top += fmt.Sprintf("\nhistory: {backend: dynamodb, table: Solves, endpoint: %q}", emulator.URL)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,12 +124,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			o := quick()
 			o.FailShare = 0.3
 			with := terms{top: buying, depth: 5, provider: ", price_per_1000: 1000"}
-			if b.section != nil {
-				with.top += b.section(t)
-			}
-			if b.redis != nil {
-				with.redis = b.redis(t)
-			}
+			b.set(t, &with)
 			w := newWorld(t, o, with)
 			for range 2 { // the second call changes nothing
 				w.initHistory(t, b.env)
@@ -133,11 +135,9 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 				w.start(t, b.env...),
 			}
 			var callers sync.WaitGroup
+			var alone *solvers
 			callers.Go(func() {
-				c := ask(t, replicas, 60, func(i int) string { return guest(fmt.Sprint("guest-", i%7)) })
-				if len(c.tokens) < 20 {
-					t.Errorf("%d of 60 guests got a token; %.3q", len(c.tokens), c.failed)
-				}
+				alone = ask(t, replicas, 60, func(i int) string { return guest(fmt.Sprint("guest-", i%7)) })
 			})
 			for i := range 4 {
 				callers.Go(func() {
@@ -150,7 +150,9 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			callers.Wait()
 			living := replicas[2]
 			living.tells(events.ReplicaGone)
-			w.start(t, b.env...).tells(events.ReplicaBack)
+			replicas[0] = w.start(t, b.env...)
+			replicas[0].tells(events.ReplicaBack)
+			sharers := ask(t, replicas, 60, func(i int) string { return guest(fmt.Sprint("shared-", i%20), sharing) })
 			// nothing is bought while the books are compared
 			living.order(http.MethodPost, "/pool/login/pause", "", http.StatusNoContent)
 			equal := func() bool {
@@ -170,6 +172,7 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 				return living.target("login").InFlight == 0 && equal()
 			})
 			books := ledger(t, w.provider)
+			checkHandouts(t, sales(books), alone, sharers)
 			sold, failed := map[string]bool{}, map[string]bool{}
 			for _, sale := range books.Sales {
 				(map[bool]map[string]bool{true: failed, false: sold})[sale.Failed][sale.Task] = true
@@ -210,5 +213,22 @@ func TestTheHistoryEqualsTheLedger(t *testing.T) {
 			}
 			testkit.Within(t, 20*time.Second, "/status to have the same cost", func() bool { return living.spent() == cost })
 		})
+	}
+}
+
+// checkHandouts checks that guests got sold tokens: one each, but the same one for those that share the solve of one
+// of 20 pages.
+func checkHandouts(t *testing.T, sold map[string]simulatedtest.Sale, alone, sharers *solvers) {
+	t.Helper()
+	if len(alone.tokens) < 20 || len(sharers.tokens) < 3 || len(sharers.tokens) > 20 {
+		t.Errorf("%d of 60 guests and %d of 20 pages have a token; %.3q %.3q", len(alone.tokens), len(sharers.tokens),
+			alone.failed, sharers.failed)
+	}
+	for _, c := range []*solvers{alone, sharers} {
+		for token, callers := range c.tokens {
+			if sold[hash(token)].Task == "" || c == alone && callers > 1 || alone.tokens[token]*sharers.tokens[token] > 0 {
+				t.Errorf("%d callers got a token that the service sold as task %q", callers, sold[hash(token)].Task)
+			}
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"poold/internal/daemontest"
 	"poold/internal/events"
 	"poold/internal/testkit"
 )
@@ -113,18 +112,4 @@ func TestMoneyOfOwnersAndKeys(t *testing.T) {
 	}
 	p.Write(fmt.Sprintf(config, fmt.Sprint(used+1.2)))
 	tells(ok, usedUp, "budget_near owner:qa@example.com The budget of owner qa@example.com is nearly used up: ")
-}
-
-// A service that solves nothing is one event, and its end is one.
-func TestFailingTargetsAreToldOnce(t *testing.T) {
-	t.Parallel()
-	fails, heals := quick(), quick()
-	fails.FailShare, heals.Seed = 1, 22
-	w := newWorld(t, fails, terms{depth: 3})
-	p := w.start(t)
-	p.tells(events.TargetFailing)
-	w.edit(t, w.provider, daemontest.Provider(t, heals))
-	all := p.tells(events.TargetOK)
-	all = slices.DeleteFunc(all, func(k events.Kind) bool { return k != events.TargetFailing && k != events.TargetOK })
-	testkit.DeepEqual(t, "events, the newest first", all, []events.Kind{events.TargetOK, events.TargetFailing})
 }

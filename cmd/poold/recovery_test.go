@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -32,14 +31,11 @@ type world struct {
 
 // terms contains the settings of the configuration file that differ between the tests.
 type terms struct {
-	pace     string // first poll and interval; "" = short times
 	timeout  string // timeout of a task; "" = 8s
 	provider string // more keys of the provider; starts with a comma
-	target   string // more keys of the target; starts with a comma
 	top      string // whole sections
 	depth    int
 	redis    string // the address of a shared Redis; "" = a new one
-	service  string // the address of a shared provider; "" = a new one
 }
 
 // quick returns the options of a provider with short lead times and a ledger.
@@ -52,16 +48,10 @@ func quick() simulatedtest.Setup {
 
 func newWorld(t testing.TB, o simulatedtest.Setup, with terms) *world {
 	t.Helper()
-	if with.service == "" {
-		with.service = daemontest.Provider(t, o)
-	}
-	w := &world{redis: with.redis, provider: with.service, config: filepath.Join(t.TempDir(), "pools.yaml"),
+	w := &world{redis: with.redis, provider: daemontest.Provider(t, o), config: filepath.Join(t.TempDir(), "pools.yaml"),
 		letters: t.TempDir()}
 	if w.redis == "" {
 		w.redis = "redis://" + redistest.Server(t)
-	}
-	if with.pace == "" {
-		with.pace = "first_poll: 200ms, poll_interval: 100ms"
 	}
 	if with.timeout == "" {
 		with.timeout = "8s"
@@ -70,29 +60,19 @@ func newWorld(t testing.TB, o simulatedtest.Setup, with terms) *world {
 redis: {url: "%s", prefix: world}
 providers:
   - {name: service, protocol: in_php, service: 2captcha, url: "%s", key: 0123456789abcdef0123456789abcdef,
-     %s, timeout: %s%s}
+     first_poll: 200ms, poll_interval: 100ms, timeout: %s%s}
 dead_letters: {dir: "%s"}
 %s
 targets:
   login: {type: turnstile, sitekey: 1x00000000000000000000AA, pageurl: "https://example.com/", owner: qa@example.com,
-          depth: %d%s}
-`, w.redis, w.provider, with.pace, with.timeout, with.provider, w.letters, with.top, with.depth, with.target))
+          depth: %d}
+`, w.redis, w.provider, with.timeout, with.provider, w.letters, with.top, with.depth))
 	return w
 }
 
 func (w *world) start(t testing.TB, env ...string) *process {
 	t.Helper()
 	return startPoold(t, w.config, "", env...)
-}
-
-// edit replaces one text in the configuration file by another text.
-func (w *world) edit(t testing.TB, old, with string) {
-	t.Helper()
-	text, err := os.ReadFile(w.config)
-	if err != nil || !strings.Contains(string(text), old) {
-		t.Fatalf("%v, %q is not in the file", err, old)
-	}
-	writeFile(t, w.config, strings.Replace(string(text), old, with, 1))
 }
 
 // sales returns the provider's sales, as a map whose keys are the hashes of the tokens.

@@ -32,10 +32,7 @@ const sharing = `,"dedup":"identity"`
 type solveAnswer struct {
 	handout
 
-	Solution map[string]string
-	Code     string
-	Detail   string
-	Problems []string
+	Code, Detail string
 }
 
 // solve sends a POST /solve and returns the status code.

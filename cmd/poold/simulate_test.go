@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,44 +18,48 @@ import (
 // simulateWith runs `poold simulate` and returns its exit code and output.
 func simulateWith(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, problems strings.Builder
-	none := func(string) (string, bool) { return "", false }
-	code = run(t.Context(), append([]string{"simulate"}, args...), none, &out, &problems)
-	return code, out.String(), problems.String()
+	return runCommand(t, nil, append([]string{"simulate"}, args...)...)
 }
 
-// The output for a target has every documented field, and is the same in each run. A flag overrides
-// the file.
+// A simulation of a target has the same result in each run. Three of its fields are money, and no other field depends
+// on the price. In the text, one line is money.
 func TestSimulateTarget(t *testing.T) {
 	testkit.WithoutRace(t)
-	const file = "testdata/simulated.yaml"
 	trace := filepath.Join(t.TempDir(), "trace.txt")
-	writeFile(t, trace, strings.Repeat("10.5\n", 3)+strings.Repeat("400\n", 3))
-	args := []string{"--config", file, "--target", "login", "--trace", trace, "--json"}
-	code, out, problems := simulateWith(t, args...)
-	if code != cli.ExitDone || problems != "" {
-		t.Fatalf("exit %d: %s", code, problems)
-	}
-	var got map[string]float64
-	testkit.NoError(t, json.Unmarshal([]byte(out), &got))
-	for _, field := range []string{"requests", "hits", "hit_rate", "misses", "bought", "expired", "failed",
-		"waste_per_request", "bought_per_served", "peak_in_flight", "peak_held"} {
-		if _, ok := got[field]; !ok {
-			t.Errorf("the answer has no %s", field)
+	writeFile(t, trace, "0\n10000\n43200\n")
+	args := []string{"--config", "testdata/simulated.yaml", "--target", "login", "--refill", "fixed", "--depth", "2",
+		"--fail", "0", "--lead", "20s", "--spread", "0", "--trace", trace}
+	asJSON := func(more ...string) (text string, got map[string]float64) {
+		t.Helper()
+		code, text, problems := simulateWith(t, append(append(args, "--json"), more...)...)
+		if code != cli.ExitDone || problems != "" {
+			t.Fatalf("exit %d: %s", code, problems)
 		}
+		testkit.NoError(t, json.Unmarshal([]byte(text), &got))
+		return text, got
 	}
-	if got["requests"] != 6 || got["hits"] < 2 || got["bought"] < 10 { // two tokens are ready for a thousand seconds
-		t.Errorf("%v", got)
+	text, without := asJSON()
+	testkit.DeepEqual(t, "fields", slices.Sorted(maps.Keys(without)), []string{"bought", "bought_per_served", "expired",
+		"failed", "hit_rate", "hits", "misses", "peak_held", "peak_in_flight", "requests", "waste_per_request"})
+	if without["requests"] != 3 || without["hits"] != 2 { // the first request finds an empty pool
+		t.Errorf("%v", without)
 	}
-	_, again, _ := simulateWith(t, args...)
-	testkit.Equal(t, "the second run", again, out)
-	if _, seed, _ := simulateWith(t, append(args, "--seed", "2")...); seed == out {
-		t.Error("another seed changes nothing")
+	again, _ := asJSON()
+	testkit.Equal(t, "the second run", again, text)
+
+	_, with := asJSON("--price", "2.99")
+	for field, want := range map[string]string{"price_per_1000": "2.99",
+		"spent": fmt.Sprintf("%.6g", with["bought"]*0.00299), "spent_per_day": "6.4643"} {
+		testkit.Equal(t, field, fmt.Sprintf("%.6g", with[field]), want)
+		delete(with, field)
 	}
-	if code, _, problems := simulateWith(t, "--config", file, "--target", "other", "--trace",
-		trace); code != cli.ExitFailed || !strings.Contains(problems, `no target "other"`) {
-		t.Errorf("exit %d: %s", code, problems)
+	testkit.DeepEqual(t, "the other fields", with, without)
+	_, text, _ = simulateWith(t, append(args, "--price", "2.99")...)
+	if line := fmt.Sprintf("\nspent          %.2f (6.46 a day)\n", with["bought"]*0.00299); !strings.Contains(text, line) {
+		t.Errorf("no line %q in\n%s", line, text)
 	}
+	_, text, _ = simulateWith(t, args...)
+	testkit.Equal(t, "money without a price: "+text, strings.Contains(text, "spent"), false)
 }
 
 // --compare lists fixed depths and the adaptive policy, with what each run spends a day.
@@ -85,7 +90,8 @@ func TestSimulateCompare(t *testing.T) {
 	}
 }
 
-// Flags that simulate cannot use, and traces that it cannot read, are errors that name the flag or the file.
+// Flags that simulate cannot use, and targets and traces that it does not find, are errors that name the flag or the
+// file.
 func TestWrongFlagsOfSimulate(t *testing.T) {
 	text, err := os.ReadFile("testdata/badflags.txt") // flags of simulate, and a part of what is said about them
 	testkit.NoError(t, err)
@@ -95,47 +101,14 @@ func TestWrongFlagsOfSimulate(t *testing.T) {
 			t.Errorf("%q: exit %d: %s, want %s", args, code, problems, says)
 		}
 	}
-	empty := filepath.Join(t.TempDir(), "empty")
-	writeFile(t, empty, "")
-	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", empty); code != cli.ExitFailed ||
-		!strings.Contains(problems, "no request") {
-		t.Errorf("exit %d: %s", code, problems)
-	}
-	if code, _, problems := simulateWith(t, "--depth", "1", "--trace", "/nowhere/trace"); code != cli.ExitFailed ||
-		!strings.Contains(problems, "reading the trace") {
-		t.Errorf("exit %d: %s", code, problems)
-	}
-}
-
-// In the JSON output, three fields contain amounts of money, and no other field depends on the
-// price. In the text output, only one line contains amounts of money.
-func TestSimulatedMoney(t *testing.T) {
-	testkit.WithoutRace(t)
-	trace := filepath.Join(t.TempDir(), "trace.txt")
-	writeFile(t, trace, "0\n10000\n43200\n")
-	args := []string{"--fail", "0", "--depth", "2", "--lead", "20s", "--spread", "0", "--trace", trace}
-	asJSON := func(more ...string) map[string]any {
-		_, out, problems := simulateWith(t, append(append(args, "--json"), more...)...)
-		var got map[string]any
-		if err := json.Unmarshal([]byte(out), &got); err != nil {
-			t.Fatalf("%v: %s", err, problems)
+	for args, says := range map[string]string{
+		"--depth 1 --trace /dev/null":                                        "no request",
+		"--depth 1 --trace /nowhere/trace":                                   "reading the trace",
+		"--config testdata/simulated.yaml --target other --demand poisson:1": `no target "other"`,
+	} {
+		if code, _, problems := simulateWith(t, strings.Fields(args)...); code != cli.ExitFailed ||
+			!strings.Contains(problems, says) {
+			t.Errorf("%s: exit %d: %s, want %s", args, code, problems, says)
 		}
-		return got
 	}
-	without, with := asJSON(), asJSON("--price", "2.99")
-	bought := with["bought"].(float64)
-	for field, want := range map[string]string{"price_per_1000": "2.99", "spent": fmt.Sprintf("%.6g", bought*0.00299),
-		"spent_per_day": "6.4643"} {
-		testkit.Equal(t, field, fmt.Sprintf("%.6g", with[field]), want)
-		delete(with, field)
-	}
-	if fmt.Sprint(with) != fmt.Sprint(without) || len(without) != 11 {
-		t.Errorf("with a price %v\nwithout %v", with, without)
-	}
-	_, text, _ := simulateWith(t, append(args, "--price", "2.99")...)
-	if line := fmt.Sprintf("\nspent          %.2f (6.46 a day)\n", bought*0.00299); !strings.Contains(text, line) {
-		t.Errorf("no line %q in\n%s", line, text)
-	}
-	_, text, _ = simulateWith(t, args...)
-	testkit.Equal(t, "money without a price: "+text, strings.Contains(text, "spent"), false)
 }

@@ -42,20 +42,14 @@ func TestDocsListTheKeysOfRedis(t *testing.T) {
 	pages, _ := readDocs(t)
 	names := regexp.MustCompile(`'@([a-z]+)[:']|p\.key\("([a-z]+)"|Prefix \+ "\}:([a-z]+)"`)
 	found := 0
-	internal := filepath.Join(root, "internal")
-	testkit.NoError(t, filepath.WalkDir(internal, func(path string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		for _, match := range names.FindAllSubmatch(source, -1) {
-			name := string(slices.Concat(match[1:]...))
+	eachSource(t, func(path, text string) {
+		for _, match := range names.FindAllStringSubmatch(text, -1) {
+			name := strings.Join(match[1:], "")
 			if found++; !regexp.MustCompile("[`:]" + name + "[`:]").MatchString(pages["docs/redis.md"]) {
 				t.Errorf("%s: docs/redis.md does not list the key %s", path, name)
 			}
 		}
-		return err
-	}))
+	})
 	testkit.AtLeast(t, "keys in the code", found, 100)
 }
 

@@ -31,15 +31,11 @@ func TestGreeting(t *testing.T) {
 	where := "level=INFO msg=\"the status page\" url=http://" + at +
 		"/status\nlevel=INFO msg=\"to take a token\" command=\"curl -s "
 	try := "'http://" + at + "/pool/login/token?wait=60s'\"\n"
-	for _, c := range []struct{ file, mode, want string }{
-		{login, "embedded", serving("[simulated]", "embedded") + where + try},
-		{"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + login, "single",
-			serving("[own]", "single") + where + try},
-		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") + where +
-			"--oauth2-bearer $POOLD_KEY " + try},
-	} {
-		set, err := targets.Parse("pools.yaml", []byte(c.file), targets.References{})
+	greeting := func(listener net.Listener, file, mode, certificate string) string {
+		t.Helper()
+		set, err := targets.Parse("pools.yaml", []byte(file), targets.References{})
 		testkit.NoError(t, err)
+		set.Server.TLS.Cert = certificate
 		var log bytes.Buffer
 		plain := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -47,21 +43,25 @@ func TestGreeting(t *testing.T) {
 			}
 			return a
 		}}
-		d := &daemon{listener: listener, redis: &redisdb.DB{Mode: c.mode}, log: slog.New(slog.NewTextHandler(&log, plain))}
+		d := &daemon{listener: listener, redis: &redisdb.DB{Mode: mode}, log: slog.New(slog.NewTextHandler(&log, plain))}
 		d.greet(set)
-		testkit.Equal(t, c.file, log.String(), c.want)
+		return log.String()
+	}
+	for _, c := range []struct{ file, mode, want string }{
+		{login, "embedded", serving("[simulated]", "embedded") + where + try},
+		{"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + login, "single",
+			serving("[own]", "single") + where + try},
+		{"redis: {url: 'redis://h'}\n" + keys + real + login, "sentinel", serving("[acme]", "sentinel") + where +
+			"--oauth2-bearer $POOLD_KEY " + try},
+	} {
+		testkit.Equal(t, c.file, greeting(listener, c.file, c.mode, ""), c.want)
 	}
 	everywhere, err := net.Listen("tcp", "0.0.0.0:0")
 	testkit.NoError(t, err)
 	defer func() { _ = everywhere.Close() }()
-	set, err := targets.Parse("pools.yaml", []byte(login), targets.References{})
-	testkit.NoError(t, err)
-	set.Server.TLS.Cert = "cert.pem"
-	var log bytes.Buffer
-	d := &daemon{listener: everywhere, redis: &redisdb.DB{}, log: slog.New(slog.NewTextHandler(&log, nil))}
-	d.greet(set)
 	_, port, _ := net.SplitHostPort(everywhere.Addr().String())
-	if !strings.Contains(log.String(), "url=https://127.0.0.1:"+port+"/status\n") {
-		t.Errorf("a listener on every address: %s", log.String())
+	if text := greeting(everywhere, login, "embedded", "cert.pem"); !strings.Contains(text, "url=https://127.0.0.1:"+port+
+		"/status\n") {
+		t.Errorf("a listener on every address: %s", text)
 	}
 }

@@ -77,8 +77,6 @@ func TestCheckLive(t *testing.T) {
 			service(simulatedtest.Setup{Key: "fedcba9876543210fedcba9876543210"})), 1,
 			"error: provider acme: reading the balance: ERROR_KEY_DOES_NOT_EXIST: the service refuses the key: " +
 				"check providers.acme.key in the configuration file"},
-		{"no service", "embedded", provider("2captcha", "http://127.0.0.1:1"), 1,
-			"error: provider acme: reading the balance: "},
 		{"no money", "embedded", provider("2captcha", says("0")), 1,
 			"error: provider acme: accepts the key; balance 0: nothing can be bought\n"},
 		{"no threads", "embedded", provider("captchaai", says(`{"status":1,"request":"0","threads":0}`)), 1,

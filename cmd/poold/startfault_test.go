@@ -18,29 +18,19 @@ func TestAStartEndsIfABackendCannotBeOpened(t *testing.T) {
 	file := filepath.Join(dir, "pools.yaml")
 	t.Setenv("AWS_CA_BUNDLE", dir+"/none.pem")
 	const postgres = `"postgres://u@127.0.0.1:1/d?sslmode=verify-full&sslrootcert=/none.pem"`
-	const table = "history: {backend: dynamodb, table: poold-test, region: eu-west-1}\n"
-	for _, c := range []struct {
-		name, sections string
-		commands       []string
-		want           string
-	}{
-		{"claims", "dedup: {backend: postgres, url: " + postgres + "}\n", []string{"serve", "history init", "check"},
-			"dedup.url: postgres address: it names a file that cannot be read: open /none.pem: no such file"},
-		{"history in PostgreSQL", "history: {backend: postgres, url: " + postgres + "}\n",
-			[]string{"serve", "history init", "check"},
-			"history.url: postgres address: it names a file that cannot be read: open /none.pem: no such file"},
-		{"history in DynamoDB", table, []string{"serve", "history init", "check"},
-			"history: dynamodb: AWS's configuration, in the environment or in its shared files, cannot be read"},
+	const noFile = "postgres address: it names a file that cannot be read: open /none.pem: no such file"
+	for sections, want := range map[string]string{
+		"dedup: {backend: postgres, url: " + postgres + "}\n":   "dedup.url: " + noFile,
+		"history: {backend: postgres, url: " + postgres + "}\n": "history.url: " + noFile,
+		"history: {backend: dynamodb, table: poold-test, region: eu-west-1}\n": "history: dynamodb: AWS's configuration, " +
+			"in the environment or in its shared files, cannot be read",
 	} {
-		writeFile(t, file, c.sections+serverless)
-		for _, command := range c.commands {
-			args := append(strings.Fields(command), "--config", file)
-			if command == "serve" {
-				args = append(args, "--listen", "127.0.0.1:0")
-			}
-			code, stdout, stderr := runCommand(t, nil, args...)
-			if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
-				t.Errorf("%s, %s: exit %d, want 1 and %q\nstdout: %s\nstderr: %s", c.name, command, code, c.want, stdout, stderr)
+		writeFile(t, file, sections+serverless)
+		for _, command := range []string{"serve --listen 127.0.0.1:0", "history init", "check"} {
+			code, stdout, stderr := runCommand(t, nil, append(strings.Fields(command), "--config", file)...)
+			if code != 1 || stdout != "" || !strings.Contains(stderr, want) {
+				t.Errorf("%s with %s exit %d, want 1 and %q\nstdout: %s\nstderr: %s", command, sections, code, want, stdout,
+					stderr)
 			}
 		}
 	}

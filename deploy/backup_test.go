@@ -26,7 +26,8 @@ var notReady = simulatedtest.Fault{On: simulatedtest.Poll, Kind: simulatedtest.C
 // state is what GET /pool/TARGET says.
 type state struct {
 	State, Reason  string
-	Fresh          int
+	Fresh, Expired int
+	InFlight       int `json:"in_flight"`
 	BoughtInFlight int `json:"bought_in_flight"`
 	Budget         struct{ Day struct{ Used int } }
 }

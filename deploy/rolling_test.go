@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,32 +35,30 @@ func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	provider := daemontest.Provider(t, simulatedtest.Setup{Median: 300 * time.Millisecond, LedgerHTTP: true})
 	config := fmt.Sprintf("redis: {url: 'redis://%s'}\n"+
-		"server: {keys: [{name: ci, key: rolling-key-012345, scopes: [token, status]}]}\n"+
+		"server: {keys: [{name: ci, key: "+key+", scopes: [token, status]}]}\n"+
 		"providers: [{name: s, url: '%s', key: a-key, price_per_1000: 1, concurrency: 1000, first_poll: 500ms, "+
 		"poll_interval: 500ms}]\ntargets:\n"+
 		"  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 150}\n",
 		redistest.Server(t), provider)
-	start := func(listen string, wrap []string) *daemontest.Process {
-		return daemontest.Start(t, daemontest.Settings{Config: config, Key: "rolling-key-012345", Listen: listen, Wrap: wrap})
+	start := func(listen string, wrap []string) *watched {
+		return watch(t, daemontest.Settings{Config: config, Listen: listen, Wrap: wrap})
 	}
 	rounds := [][]string{nil}
 	if other := os.Getenv("POOLD_OTHER"); other != "" {
 		rounds = [][]string{{"sh", "-c", "exec '" + other + `' "$@"`}, nil}
 	}
 	b := &balancer{t: t}
-	var replicas []*daemontest.Process
+	var replicas []*watched
 	for range 3 {
 		p := start("", nil)
 		replicas = append(replicas, p)
 		b.watch(p.URL)
 	}
-	fresh := func() int { return status(t, replicas[0]).Fresh }
-	testkit.Within(t, 40*time.Second, "a full pool", func() bool { return fresh() >= 150 })
+	testkit.Within(t, 40*time.Second, "a full pool", func() bool { return replicas[0].state("login").Fresh >= 150 })
 
-	load := &steadyLoad{t: t, url: b.serve() + "/pool/login/token?wait=10s", tokens: map[string]bool{}}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { load.run(ctx, 80); close(ended) }()
+	load := &steadyLoad{t: t, method: http.MethodGet, url: b.serve() + "/pool/login/token?wait=10s", key: key,
+		tokens: map[string]bool{}}
+	stop := load.start(80, &http.Transport{MaxIdleConnsPerHost: 80})
 	for _, wrap := range rounds {
 		for i, p := range replicas {
 			time.Sleep(time.Second)
@@ -71,10 +68,9 @@ func TestRollingRestart(t *testing.T) {
 	}
 	time.Sleep(time.Second)
 	stop()
-	<-ended
 
 	var sold map[string]bool
-	var last targetStatus
+	var last state
 	defer func() { t.Logf("sold %d, handed out %d, status %+v", len(sold), len(load.tokens), last) }()
 	testkit.Within(t, 30*time.Second, "the last orders, and a status that has them", func() bool {
 		sold = map[string]bool{}
@@ -83,7 +79,7 @@ func TestRollingRestart(t *testing.T) {
 				sold[sale.TokenSHA256] = true
 			}
 		}
-		last = status(t, replicas[0])
+		last = replicas[0].state("login")
 		// On a busy machine some tokens grow too old. A starved replica that stops may not be able to give back the
 		// token of a call that it answered with a 503.
 		gone := len(sold) - len(load.tokens) - last.Fresh - last.Expired
@@ -94,24 +90,7 @@ func TestRollingRestart(t *testing.T) {
 			t.Error("a token was handed out that the service did not sell")
 		}
 	}
-	t.Logf("%d requests, %d of them repeated after a 503, in %v", len(load.tokens), load.again.Load(), load.took)
-}
-
-// targetStatus has some fields of a target in /status.json.
-type targetStatus struct {
-	Fresh, Expired int
-	InFlight       int `json:"in_flight"`
-}
-
-// status reads the status of the only target.
-func status(t *testing.T, p *daemontest.Process) targetStatus {
-	t.Helper()
-	code, body := p.Call(http.MethodGet, "/status.json", "")
-	var document struct{ Targets []targetStatus }
-	if err := json.Unmarshal([]byte(body), &document); err != nil || code != http.StatusOK || len(document.Targets) != 1 {
-		t.Fatalf("/status.json: %d, %v\n%s", code, err, body)
-	}
-	return document.Targets[0]
+	t.Logf("%d requests, %d of them repeated after a 503", len(load.tokens), load.again.Load())
 }
 
 // balancer sends each request to the next replica whose /readyz answers 200. If there is none, because a starved
@@ -177,42 +156,68 @@ func (b *balancer) serve() string {
 
 // steadyLoad takes tokens at a steady rate, however long the responses take.
 type steadyLoad struct {
-	t     *testing.T
-	url   string
-	again atomic.Int64 // number of repeated requests
-	took  time.Duration
+	t      *testing.T
+	method string
+	url    string
+	again  atomic.Int64 // number of repeated requests
+
+	using sync.RWMutex // held while a request uses the key
+	key   string
 
 	mu     sync.Mutex
 	tokens map[string]bool // hashes of the tokens
 }
 
-// run sends requests until ctx ends, and returns when all have a response.
-func (l *steadyLoad) run(ctx context.Context, perSecond int) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: perSecond}, Timeout: 30 * time.Second}
-	defer client.CloseIdleConnections()
+// start begins to send requests. The function stop returns when all requests have a response.
+func (l *steadyLoad) start(perSecond int, transport *http.Transport) (stop func()) {
+	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	ctx, cancel := context.WithCancel(l.t.Context())
 	var requests sync.WaitGroup
-	began := time.Now()
-	for n := 0; ctx.Err() == nil; n++ {
-		time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / time.Duration(perSecond))))
-		requests.Go(func() {
-			for !l.take(client) {
-				l.again.Add(1)
-				time.Sleep(time.Second) // about the Retry-After: a storm of repetitions would starve a busy machine
-			}
-		})
+	requests.Go(func() {
+		began := time.Now()
+		for n := 0; ctx.Err() == nil; n++ {
+			time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / time.Duration(perSecond))))
+			requests.Go(func() {
+				for l.t.Context().Err() == nil && !l.take(client) {
+					l.again.Add(1)
+					time.Sleep(time.Second) // about the Retry-After: a storm of repetitions would starve a busy machine
+				}
+			})
+		}
+	})
+	stop = func() {
+		cancel()
+		requests.Wait()
+		client.CloseIdleConnections()
 	}
-	l.took = time.Since(began)
-	requests.Wait()
+	l.t.Cleanup(stop) // also if the test fails before
+	return stop
+}
+
+// served returns the number of tokens so far.
+func (l *steadyLoad) served() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.tokens)
+}
+
+// setKey changes the key when no request with the old one is left.
+func (l *steadyLoad) setKey(key string) {
+	l.using.Lock()
+	defer l.using.Unlock()
+	l.key = key
 }
 
 // take requests a token. It returns false after a 503.
 func (l *steadyLoad) take(client *http.Client) bool {
-	request, err := http.NewRequest(http.MethodGet, l.url, nil)
+	request, err := http.NewRequest(l.method, l.url, nil)
 	if err != nil {
 		l.t.Error(err)
 		return true
 	}
-	request.Header.Set("Authorization", "Bearer rolling-key-012345")
+	l.using.RLock()
+	defer l.using.RUnlock()
+	request.Header.Set("Authorization", "Bearer "+l.key)
 	request.Header.Set("Accept", "text/plain")
 	response, err := client.Do(request)
 	if err != nil {

@@ -10,12 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"poold/internal/daemontest"
 	"poold/internal/postgres/postgrestest"
@@ -29,11 +25,9 @@ import (
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	address := redistest.Server(t)
-	admin := redis.NewClient(&redis.Options{Addr: address})
-	t.Cleanup(func() { _ = admin.Close() })
 	acl := func(rule ...any) {
 		t.Helper()
-		testkit.NoError(t, admin.Do(t.Context(), append([]any{"acl", "setuser", "poold"}, rule...)...).Err())
+		redistest.Do(t, address, append([]any{"acl", "setuser", "poold"}, rule...)...)
 	}
 	acl("on", ">first-password", "~*", "&*", "+@all")
 	server := postgrestest.Start(t)
@@ -65,51 +59,24 @@ func TestRotationUnderLoad(t *testing.T) {
 			"  login: {type: turnstile, sitekey: k, pageurl: 'https://example.com/', owner: qa@example.com, depth: 40}\n",
 			file("redis"), address, file("database"), server.Port, name, first, first, keys, provider)
 	}
+	unverified := &tls.Config{InsecureSkipVerify: true}
 	p := daemontest.Start(t, daemontest.Settings{
 		Config: config(entry("key")), Key: "first-key-0123456789", TLS: true, Args: []string{"--access-log"},
-		Client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
+		Client: &http.Client{Transport: &http.Transport{TLSClientConfig: unverified}},
 	})
 	testkit.Within(t, 20*time.Second, "tokens", func() bool {
 		status, _ := p.Call(http.MethodPost, "/pool/login/token?wait=10s", "")
 		return status == http.StatusOK
 	})
 
-	var served atomic.Int64
-	var using sync.RWMutex // held while a request uses the key
-	key := "first-key-0123456789"
-	stop := make(chan struct{})
-	var load sync.WaitGroup
-	for i := range 4 {
-		client := &http.Client{Transport: &http.Transport{
-			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
-			DisableKeepAlives: i < 2, // half of the callers begin a connection for each request
-		}}
-		load.Go(func() {
-			defer client.CloseIdleConnections()
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(20 * time.Millisecond):
-				}
-				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/pool/login/token?wait=20s", nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				using.RLock()
-				request.Header.Set("Authorization", "Bearer "+key)
-				response, err := client.Do(request)
-				using.RUnlock()
-				if err != nil {
-					t.Error(err)
-					continue
-				}
-				_ = response.Body.Close()
-				testkit.Equal(t, "status", response.StatusCode, http.StatusOK)
-				served.Add(1)
-			}
-		})
+	load := &steadyLoad{t: t, method: http.MethodPost, url: p.URL + "/pool/login/token?wait=20s",
+		key: "first-key-0123456789", tokens: map[string]bool{}}
+	stopKept := load.start(25, &http.Transport{TLSClientConfig: unverified, MaxIdleConnsPerHost: 25})
+	stopNew := load.start(25, &http.Transport{TLSClientConfig: unverified, DisableKeepAlives: true})
+	serves := func(more int) {
+		t.Helper()
+		before := load.served()
+		testkit.Within(t, 20*time.Second, "more tokens", func() bool { return load.served() >= before+more })
 	}
 	reloads := 0
 	applied := func(what string, change func()) {
@@ -118,26 +85,20 @@ func TestRotationUnderLoad(t *testing.T) {
 		reloads++
 		testkit.Within(t, 20*time.Second, what+" to be applied",
 			func() bool { return p.Output.Count("the configuration was applied") >= reloads })
-		for before := served.Load(); served.Load() < before+20; {
-			time.Sleep(5 * time.Millisecond)
-		}
+		serves(20)
 	}
 
 	write("second-key", "second-key-012345678")
 	applied("the second key", func() { p.Write(config(entry("key") + entry("second-key"))) })
-	using.Lock() // no request with the first key is left
-	key = "second-key-012345678"
-	using.Unlock()
+	load.setKey("second-key-012345678")
 	applied("the end of the first key", func() { p.Write(config(entry("second-key"))) })
 
 	acl(">second-password")
 	applied("the password", func() { write("redis", "second-password") })
 	acl("<first-password")
 	// Ends the connections with the first password, as happens when they are 30 min old.
-	testkit.NoError(t, admin.Do(t.Context(), "client", "kill", "user", "poold", "skipme", "yes").Err())
-	for before := served.Load(); served.Load() < before+40; {
-		time.Sleep(5 * time.Millisecond)
-	}
+	redistest.Do(t, address, "client", "kill", "user", "poold", "skipme", "yes")
+	serves(40)
 
 	server.SQL(t, database, "alter role poold password 'second-password'")
 	applied("the password of the database", func() { write("database", "second-password") })
@@ -153,18 +114,19 @@ func TestRotationUnderLoad(t *testing.T) {
 			daemontest.ReplaceFile(t, filepath.Join(first, name), string(content))
 		}
 	})
-	connection, err := tls.Dial("tcp", p.URL[len("https://"):], &tls.Config{InsecureSkipVerify: true})
+	connection, err := tls.Dial("tcp", p.URL[len("https://"):], unverified)
 	testkit.NoError(t, err)
 	wanted, err := tls.LoadX509KeyPair(filepath.Join(second, "cert.pem"), filepath.Join(second, "key.pem"))
 	testkit.NoError(t, err)
 	certificate := connection.ConnectionState().PeerCertificates[0]
 	testkit.Equal(t, "poold serves the second certificate", certificate.Equal(wanted.Leaf), true)
 	_ = connection.Close()
-	close(stop)
-	load.Wait()
+	stopKept()
+	stopNew()
+	testkit.Equal(t, "requests that were answered with 503", load.again.Load(), 0)
 	// poold writes a record after it has sent the response.
 	testkit.Within(t, 60*time.Second, "a record of each request in the access log", func() bool {
-		return p.Output.Count("msg=request", "status=200", "key=ci", "target=login", "request_id=") >= int(served.Load())
+		return p.Output.Count("msg=request", "status=200", "key=ci", "target=login", "request_id=") >= load.served()
 	})
-	t.Logf("%d requests", served.Load())
+	t.Logf("%d requests", load.served())
 }

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -199,22 +197,13 @@ func (c *canaries) flushAndSolve() {
 	all.Wait()
 }
 
-// brokenFiles writes files with secrets in their broken lines.
+// brokenFiles writes files with secrets in a broken line, each with one of testdata/brokenlines.txt.
 func (c *canaries) brokenFiles() {
-	text, err := os.ReadFile(c.Config)
-	testkit.NoError(c, err)
-	secret, user := secrets["WRONG_KEY"], secrets["PROXY_USER"]+":"+secrets["PROXY_PASSWORD"]
-	for _, line := range []string{
-		"redis: {url: 'redis://:" + secret + "@'}", "  kee: " + secret, secret, "  - {name: x, key: " + secret,
-		"  x: {" + page + "x, proxy: '" + user + "', proxy_type: x}",
-		"  x: {depth: ${WRONG_KEY}, lifetime: ${PROXY_PASSWORD}}", "  x: {" + page + "x, proxy: '" + user +
-			"@proxy.example.com', proxy_type: http}", "history: {backend: " + secret +
-			", url: 'postgres://u:" + secret + "@'}", "  x: {type: ${PROVIDER_KEY}, sitekey: '', pageurl: 'https://u:" + secret +
-			"@example.com'}", "providers: [{name: x, url: 'https://u:" + secret + "@x', key: ${WRONG_KEY}}]", "  x: {" + page +
-			"x, owner: ${UNSET_CANARY:?" + secret + "}}", "server: {listen: '" + secret + "', keys: [{name: x, key: " + secret +
-			", scopes: [" + secret + "]}]}",
-	} {
-		c.Write(string(text) + line + "\n")
+	text := read(c.TB, c.Config)
+	values := strings.NewReplacer("SECRET", secrets["WRONG_KEY"], "USER", secrets["PROXY_USER"]+":"+
+		secrets["PROXY_PASSWORD"])
+	for line := range strings.Lines(read(c.TB, "testdata/brokenlines.txt")) {
+		c.Write(text + values.Replace(line))
 		if status, answer := c.ask("right", "POST", "/-/reload", "", secrets["CALLER_KEY"]); status < http.StatusBadRequest {
 			c.Errorf("a file with the line %s: %d %s", line, status, answer)
 		}
@@ -227,9 +216,7 @@ func (c *canaries) brokenFiles() {
 
 // end makes poold print its goroutines, and looks for the secrets.
 func (c *canaries) end() {
-	arguments, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(c.PID()), "cmdline"))
-	testkit.NoError(c, err)
-	c.show("the arguments", string(arguments))
+	c.show("the arguments", read(c.TB, fmt.Sprintf("/proc/%d/cmdline", c.PID())))
 	c.Signal(syscall.SIGQUIT)
 	// the exit status of a process that a signal ends
 	_ = testkit.Receive(c.TB, 20*time.Second, "the end after SIGQUIT", c.Ended)

@@ -52,10 +52,8 @@ func (w *watched) wait(target string, fresh, inFlight int) {
 func (w *watched) solved(target string) int {
 	w.Helper()
 	var page struct{ Records []struct{ ID string } }
-	if err := json.Unmarshal([]byte(
-		w.call(http.StatusOK, "GET", "/history/orders?status=solved&limit=1000&target="+target, "")), &page); err != nil {
-		w.Fatal(err)
-	}
+	testkit.NoError(w, json.Unmarshal([]byte(
+		w.call(http.StatusOK, "GET", "/history/orders?status=solved&limit=1000&target="+target, "")), &page))
 	return len(page.Records)
 }
 

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -120,11 +119,7 @@ func prepareProject(t *testing.T) (folder string) {
 	folder = filepath.Join(top, "deploy")
 	testkit.NoError(t, os.CopyFS(filepath.Join(folder, "config"), os.DirFS("config")))
 	write(t, filepath.Join(folder, "compose.yaml"), read(t, "compose.yaml"))
-	creation := exec.Command("/bin/sh", "-euc", blocks(t, "deploying.md", "## Compose")[0])
-	creation.Dir, creation.Env = top, append(os.Environ(), "CAPTCHAAI_API_KEY=first-key")
-	if output, err := creation.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
+	bash(t, top, blocks(t, "deploying.md", "## Compose")[0], []string{"CAPTCHAAI_API_KEY=first-key"})
 	return folder
 }
 

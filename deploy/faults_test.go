@@ -257,7 +257,7 @@ func demandFaults(t *testing.T) *watched {
 	full := `poold_pool_tokens{target="tight"} `
 	w.calm(full+"7", used+"7")
 	// A burst that poold has not learned: four rounds of 20 requests at once.
-	burst := story{Name: "an unknown burst", alerts: []string{"PooldCallersMiss", "PooldHitRateLow"}, before: w.before}
+	burst := story{name: "an unknown burst", alerts: []string{"PooldCallersMiss", "PooldHitRateLow"}, before: w.before}
 	missed := 0
 	for range 4 {
 		for end := missed + 20; missed < end; {

@@ -140,7 +140,7 @@ func TestUnitReadsCredentials(t *testing.T) {
 					credentialsFolder+"/poold-key cannot be read: permission denied: allow the user of the daemon to read it")
 		}
 		p.within(t, 20*time.Second, "a line about the credential", func() bool { return refused() == round })
-		reloads := len(n.matching("RELOADING=1"))
+		reloads := n.Count("RELOADING=1")
 		if output, err := exec.Command("/bin/sh", "-c", reload).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", reload, err, output)
 		}

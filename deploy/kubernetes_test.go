@@ -59,25 +59,21 @@ func loadManifests(t *testing.T) *manifests {
 // to which the link ..data then leads.
 func mounted(t *testing.T, folder string, data map[string]string, group int64, mode os.FileMode) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		testkit.NoError(t, err)
-	}
 	before, _ := os.Readlink(filepath.Join(folder, "..data")) // "" at first
 	version, err := os.MkdirTemp(folder, "..")
-	must(err)
-	must(os.Chmod(version, 0o755))
+	testkit.NoError(t, err)
+	testkit.NoError(t, os.Chmod(version, 0o755))
 	for name, text := range data {
 		own(t, write(t, filepath.Join(version, name), text), fmt.Sprintf("0:%d", group), mode)
 	}
-	must(os.Symlink(filepath.Base(version), filepath.Join(folder, "..data_tmp")))
-	must(os.Rename(filepath.Join(folder, "..data_tmp"), filepath.Join(folder, "..data")))
+	testkit.NoError(t, os.Symlink(filepath.Base(version), filepath.Join(folder, "..data_tmp")))
+	testkit.NoError(t, os.Rename(filepath.Join(folder, "..data_tmp"), filepath.Join(folder, "..data")))
 	if before != "" {
-		must(os.RemoveAll(filepath.Join(folder, before)))
+		testkit.NoError(t, os.RemoveAll(filepath.Join(folder, before)))
 		return
 	}
 	for name := range data {
-		must(os.Symlink(filepath.Join("..data", name), filepath.Join(folder, name)))
+		testkit.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(folder, name)))
 	}
 }
 

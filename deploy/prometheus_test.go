@@ -148,8 +148,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 			t.Errorf("%s has no summary or an unknown severity %q", alert.Alert, alert.Labels["severity"])
 		}
 	}
-	section := regexp.MustCompile(`(?s)\n## Alerts\n.*?\n## `)
-	sections := found(`(?m)^### (Poold\w+)$`, section.FindString(read(t, "../docs/operating.md")))
+	sections := found(`(?m)^### (Poold\w+)$`, sectionOf(t, "operating.md", "## Alerts"))
 	testkit.DeepEqual(t, "the sections of docs/operating.md, like the alerts", sections, names)
 }
 
@@ -157,9 +156,8 @@ func TestAlertsAreDocumented(t *testing.T) {
 // alerts of docs/operating.md name.
 func TestCommandsOfTheAlertsWork(t *testing.T) {
 	t.Parallel()
-	section := regexp.MustCompile(`(?s)\n## States and codes\n.*\n## Alerts\n.*?\n## `).FindString(
-		read(t, "../docs/operating.md"))
-	commands := found("`(poold [^`]+)`", section)
+	commands := found("`(poold [^`]+)`", sectionOf(t, "operating.md", "## States and codes")+
+		sectionOf(t, "operating.md", "## Alerts"))
 	_, alerts := rules(t)
 	for _, alert := range alerts {
 		commands = append(commands, found(`"(poold [^"]+)"`, alert.Annotations["description"])...)

@@ -61,7 +61,7 @@ type watched struct {
 
 // story is a fault with the scrapes before and during it.
 type story struct {
-	Name   string
+	name   string
 	alerts []string
 	before scrape
 	during []scrape
@@ -131,35 +131,24 @@ const (
 // fault exactly the expected alerts fire.
 func (w *watched) check() {
 	w.Helper()
-	type series struct{ Series, Values string }
-	type expected struct {
-		Labels string
-		Value  float64
-	}
-	type query struct {
-		Expr string
-		At   string     `yaml:"eval_time"`
-		Exp  []expected `yaml:"exp_samples"`
-	}
-	type group struct {
-		Name, Interval string
-		Series         []series `yaml:"input_series"`
-		Queries        []query  `yaml:"promql_expr_test"`
-	}
 	rules, err := filepath.Abs("prometheus/rules.yaml")
 	testkit.NoError(w, err)
-	var groups []group
+	// query returns a query for the alerts that fired from a time on, and the alerts that must be its result.
+	query := func(from, at int, alerts []string) map[string]any {
+		var want []any
+		for _, alert := range alerts {
+			want = append(want, map[string]any{"labels": fmt.Sprintf("{alertname=%q}", alert), "value": 1})
+		}
+		return map[string]any{"expr": firing(at - from), "eval_time": fmt.Sprintf("%dm", at), "exp_samples": want}
+	}
+	var groups []any
 	for _, s := range w.stories {
-		g := group{Name: s.Name, Interval: "1m"}
+		var series []any
 		for _, name := range s.names() {
-			g.Series = append(g.Series, series{name, s.values(name)})
+			series = append(series, map[string]any{"series": name, "values": s.values(name)})
 		}
-		during := query{Expr: firing(storyEnd - faultAt), At: fmt.Sprintf("%dm", storyEnd)}
-		for _, alert := range s.alerts {
-			during.Exp = append(during.Exp, expected{fmt.Sprintf("{alertname=%q}", alert), 1})
-		}
-		g.Queries = []query{{Expr: firing(faultAt - 1), At: fmt.Sprintf("%dm", faultAt-1)}, during}
-		groups = append(groups, g)
+		groups = append(groups, map[string]any{"name": s.name, "interval": "1m", "input_series": series,
+			"promql_expr_test": []any{query(0, faultAt-1, nil), query(faultAt, storyEnd, s.alerts)}})
 	}
 	text, err := yaml.Marshal(map[string]any{"rule_files": []string{rules}, "evaluation_interval": "1m", "tests": groups})
 	testkit.NoError(w, err)

@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"poold/internal/daemontest"
-	"poold/internal/provider/simulatedtest"
 	"poold/internal/redisdb/redistest"
 	"poold/internal/testkit"
 )
@@ -30,12 +29,6 @@ type row struct {
 type meter struct {
 	testing.TB
 	*redis.Client
-}
-
-func newMeter(t testing.TB, address string) meter {
-	client := redis.NewClient(&redis.Options{Addr: address, Protocol: 2})
-	t.Cleanup(func() { _ = client.Close() })
-	return meter{t, client}
 }
 
 // tableBytes is the memory of a key in the hash tables of Redis, which MEMORY USAGE omits: an entry for
@@ -64,20 +57,17 @@ func (m meter) memory(kinds ...string) (bytes float64) {
 	return bytes
 }
 
-// sizingConfig has a busy target with a budget and a price, and the default history and audit.
-func sizingConfig(redis, url string, depth int) string {
-	return fmt.Sprintf(faultConfig, redis, url, "concurrency: 1000") +
-		fmt.Sprintf("  login: {%slogin, depth: %d, budget: {per_day: 100000}}\n", page, depth)
-}
-
 // memoryRows measures the memory of Redis for each token, order, row of the history and budgeted solve, with n of
 // each.
 func memoryRows(t testing.TB) (rows []row) {
 	const n = 200
 	address := redistest.Server(t)
-	m, url := newMeter(t, address),
-		daemontest.Provider(t, simulatedtest.Setup{Median: 200 * time.Millisecond, LedgerHTTP: true})
-	w := watch(t, daemontest.Settings{Config: sizingConfig(address, url, n)})
+	client := redis.NewClient(&redis.Options{Addr: address, Protocol: 2})
+	t.Cleanup(func() { _ = client.Close() })
+	m, url := meter{t, client}, service(t, 200*time.Millisecond)
+	// A busy target with a budget and a price, and the default history and audit.
+	w := watch(t, daemontest.Settings{Config: fmt.Sprintf(faultConfig, address, url, "concurrency: 1000") +
+		fmt.Sprintf("  login: {%slogin, depth: %d, budget: {per_day: 100000}}\n", page, n)})
 	w.wait("login", n, 0)
 	testkit.Within(t, 20*time.Second, "the history", func() bool { return w.solved("login") == n })
 	add := func(name string, bytes float64) { rows = append(rows, row{name, bytes / n}) }

@@ -5,7 +5,6 @@ package deploy_test
 import (
 	"bytes"
 	"cmp"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -43,8 +42,7 @@ func TestUnit(t *testing.T) {
 	// systemd-analyze verify looks for the program, which is not installed here.
 	text := strings.ReplaceAll(read(t, unitFile), "/usr/bin/poold", daemontest.Binary(t))
 	verify := func(text string) (string, error) {
-		path := filepath.Join(t.TempDir(), "poold.service")
-		testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		path := write(t, filepath.Join(t.TempDir(), "poold.service"), text)
 		output, err := exec.Command("systemd-analyze", "verify", "--man=no", "--recursive-errors=no", path).CombinedOutput()
 		return string(output), err
 	}

@@ -288,6 +288,23 @@ func TestGuestsOfClientsAreBought(t *testing.T) {
 		d.callInPHP(t, "/in.php?method=base64&body="+url.QueryEscape(picture)+"&key="+keyAll), "ERROR_NO_SUCH_METHOD")
 }
 
+// TestTaskNeedsItsRightAtEachPoll: after a reload took the right from the key, a guest's task is not told.
+func TestTaskNeedsItsRightAtEachPoll(t *testing.T) {
+	d := start(t, solvingSet(t, allKeys()...), nil, nil)
+	sent := d.callInPHP(t, "/in.php?method=turnstile&sitekey=k&pageurl=https://guests.example.com/a&key="+keyAll)
+	poll := "/res.php?action=get&id=" + strings.TrimPrefix(sent, "OK|") + "&key=" + keyAll
+	testkit.Equal(t, "before", d.callInPHP(t, poll), "CAPCHA_NOT_READY")
+	for name, change := range map[string]func(*targets.Key){
+		"without the scope": func(k *targets.Key) { k.Scopes = k.Scopes[:1] },
+		"with target globs": func(k *targets.Key) { k.Targets = []string{"*"} },
+	} {
+		keys := allKeys()
+		change(&keys[0])
+		d.config.set.Store(solvingSet(t, keys...))
+		testkit.Equal(t, name, d.callInPHP(t, poll), "ERROR_DOMAIN_NOT_ALLOWED")
+	}
+}
+
 // CapMonster's client for Go ends its paths with a slash.
 func TestClientsMayAddASlash(t *testing.T) {
 	d := start(t, sampleSet(allKeys()...), nil, nil)

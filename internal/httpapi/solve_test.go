@@ -120,6 +120,9 @@ func TestSolveRequestsReachPackageSolve(t *testing.T) {
 		c.Fingerprint != "" || r.Out == nil {
 		t.Errorf("of a target: %+v", r)
 	}
+	testkit.NoError(t, d.stock.Pool.Pause(t.Context(), d.target("staging-login").ID, "by ops", time.Hour))
+	d.solve(t, fmt.Sprintf(targetBody, "staging-login"), bearer(keyStaging))
+	testkit.Equal(t, "the wait for a paused target", d.solver.asked.last().Call.Wait, 0)
 	testkit.Equal(t, "as text", d.solve(t, fmt.Sprintf(guestBody, ""), bearer(keyAll), "Accept: text/plain").body,
 		"canary-token")
 }

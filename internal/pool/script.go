@@ -314,8 +314,8 @@ func newScript(name, body string) *script {
 var declared = regexp.MustCompile(`(?m)^local function (\w+)`)
 
 // link returns the text of a script: the first part of head, the functions that the body calls, and the body. It leaves
-// out other functions, because Lua would spend time on their declarations in each run. So no function of head contains
-// a blank line.
+// out other functions, because Lua would spend time on their declarations in each run. In head, a blank line ends each
+// function, so a function must not contain one.
 func link(head, body string) string {
 	parts := strings.Split(head, "\n\n")
 	for _, part := range slices.Backward(parts[1:]) {

@@ -3,6 +3,7 @@
 //
 //   - document.go: the document. Its JSON names never change.
 //   - build.go: the Collector, which reads the sources and makes a Document of them.
+//   - convert.go: the parts of the Document, each made of what the Collector read.
 //   - notices.go: the lines for the operator, and the reasons that the document shows and callers without a token get.
 //   - metrics.go: the document as metrics; one table has their names, texts and values.
 //

@@ -45,17 +45,17 @@ func NewAccess(set *targets.Set) *Access {
 	return a
 }
 
-// Owner returns the caller with this key, or nil. Owner compares the digest of the secret with the
-// digests of all keys, in constant time. The elapsed time therefore does not show how similar a
-// wrong key is to a right key, and does not show which key matches.
-func (a *Access) Owner(secret string) (owner *Caller) {
+// CallerWith returns the caller with this key, or nil. It compares the digest of the secret with the digests of all
+// keys, in constant time. The elapsed time therefore does not show how similar a wrong key is to a right key, and does
+// not show which key matches.
+func (a *Access) CallerWith(secret string) (caller *Caller) {
 	digest := sha256.Sum256([]byte(secret))
 	for _, c := range a.Callers {
 		if subtle.ConstantTimeCompare(digest[:], c.SHA256[:]) == 1 && secret != "" { // the file may list the digest of ""
-			owner = c
+			caller = c
 		}
 	}
-	return owner
+	return caller
 }
 
 // Caller is the sender of a request, identified by a key of the configuration file. If the file has no keys, all
@@ -73,9 +73,9 @@ type Caller struct {
 // Anyone is the caller of every request if the file has no keys.
 var Anyone = &Caller{StableName: "anyone\x00"}
 
-// Admit finds the target of an identity and sets it in the Context. If no target has the identity, only a caller whose
-// key is not limited to some targets may use it. The error does not show whether the identity has a target, because the
-// owner of a key must not learn which targets exist.
+// Admit finds the target of an identity and sets it in the Context. If no target has the identity, only a key without
+// target globs may use it. The error does not show whether the identity has a target, because the owner of a key must
+// not learn which targets exist.
 func (c *Context) Admit(id captcha.ID) error {
 	t := c.Access.ByID[id]
 	if c.Caller.Targets != nil && (t == nil || !c.Caller.MayUse(t.Name)) {

@@ -73,7 +73,7 @@ func (s *Server) check(c *Context) (err error) {
 	case rt.scope == "":
 		return nil // a public file, or the handler checks the key
 	default:
-		if c.Caller = c.Access.Owner(secret); c.Caller == nil {
+		if c.Caller = c.Access.CallerWith(secret); c.Caller == nil {
 			return s.refuseKey(c, secret)
 		}
 		if !c.Caller.May(rt.scope) {

@@ -97,7 +97,7 @@ func (s *Server) execute(c *Context, asked *wire.Call) (reply wire.Reply, err er
 // no keys, the caller is on this machine, and any key is accepted. The argument bad is the error code of a
 // call that could not be read, else "". Such a call may lack its key.
 func (s *Server) authenticate(c *Context, key, bad string) error {
-	owner := c.Access.Owner(key)
+	caller := c.Access.CallerWith(key)
 	switch {
 	case key == "" && bad != "":
 		return unreadable(bad)
@@ -105,13 +105,13 @@ func (s *Server) authenticate(c *Context, key, bad string) error {
 		return compat.NoKey
 	case c.Caller != nil: // the file has no keys
 		return nil
-	case owner == nil && !s.allowWrongKey(c):
+	case caller == nil && !s.allowWrongKey(c):
 		return compat.TooManyKeys
-	case owner == nil:
+	case caller == nil:
 		return compat.WrongKey
 	}
 	known(c.Ctx())
-	if c.Caller = owner; !owner.May(targets.ScopeToken) {
+	if c.Caller = caller; !caller.May(targets.ScopeToken) {
 		return compat.NotEntitled
 	}
 	return nil

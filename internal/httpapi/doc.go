@@ -31,11 +31,13 @@
 //	admin.go            the actions of operators, and the list of events
 //	probes.go           /healthz and /readyz, callbacks of the solving services, profiles
 //	metrics.go          /metrics: the counts of this replica, and the figures of the status
-//	auth.go             finds the caller and the target; wrong keys are counted and slowed
+//	server.go           the Server, its routes and limits
+//	statuspage.go       the page, /status.json, and a target's part of it
+//	auth.go             who sends a request, and which target it names; wrong keys are counted and slowed
 //	errors.go           error responses: format, codes, and the problems for all errors
 //	history*.go         ended orders, spending, and the actions of keys
 //	context.go          Context: echo's context with the caller and the target
-//	access.go           the keys and the targets of a Set
+//	access.go           what each key of a Set may use
 //	read.go             reading of queries, the kinds of their parameters, and bodies
 //	supply.go           says whether a token can come
 //	delivery.go         sends a token, or returns it if its connection sent no byte

@@ -75,11 +75,11 @@ func readCall(c *Context) (call pool.Call, buys bool, err error) {
 		call.Wait = 0
 	}
 	key, err := idempotencyKey(c.Request().Header)
-	owner := c.Caller.StableName
+	caller := c.Caller.StableName
 	if key != "" {
-		owner += string(t.ID) // at another target the key is another one
+		caller += string(t.ID) // at another target the key is another one
 	}
-	solve.Identify(&call, owner, key)
+	solve.Identify(&call, caller, key)
 	return call, buys, err
 }
 

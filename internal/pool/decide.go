@@ -121,13 +121,13 @@ type Counts struct {
 	At             time.Time       // on Redis' clock
 
 	// Only the method Counts fills these fields.
-	Bought, Unknown int // orders in flight that count as bought; those whose submit got no answer
+	BoughtInFlight, Unknown int // orders in flight that count as bought; those whose submit got no answer
 }
 
 // Counters count the events of an identity at all replicas, since the identity was first seen. This equation always
 // holds:
 //
-//	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Flushed + Counts.Fresh + Counts.Bought
+//	Bought = Hits + Waited - Returned + Expired + Failed + Lost + Flushed + Counts.Fresh + Counts.BoughtInFlight
 type Counters struct {
 	Hits, Waited, Missed, Left, Replays, Returned           int64
 	Denied                                                  int64 // requests for which no token can come; see Admit
@@ -206,9 +206,9 @@ func readCounts(v []any) Counts {
 			switch State(state) {
 			case Unknown:
 				c.Unknown++
-				c.Bought++
+				c.BoughtInFlight++
 			case Bought:
-				c.Bought++
+				c.BoughtInFlight++
 			}
 		}
 	}

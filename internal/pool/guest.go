@@ -86,7 +86,7 @@ type Rate struct {
 
 // Admit checks whether a request for a guest may call Take. A *RateError means that too many requests came. A
 // *FailedError means that the brake of the identity lasts longer than Patience. A request with an error counts as
-// refused, and must not call Take.
+// denied, and must not call Take.
 func (p *Pool) Admit(ctx context.Context, c *Call, rate Rate) error {
 	v, err := p.runScript(ctx, admit,
 		[]string{p.key("rate", Guests), p.key("brake", c.ID), p.key("reply", c.Name), p.key("tokens", c.ID),

@@ -12,13 +12,13 @@ type SavingsSource string
 
 // The sources by which savings are counted.
 const (
-	SavedPool    SavingsSource = "pool"         // the token was ready in the stock
-	SavedSolve   SavingsSource = "solve"        // the token was bought for the request
-	SavedWaiting SavingsSource = "shared_wait"  // the request shared a solve in flight
-	SavedAfter   SavingsSource = "shared_cache" // the request shared the token of a solve that had ended
-	SavedReplay  SavingsSource = "replay"       // the request repeated an Idempotency-Key
-	SavedMissed  SavingsSource = "missed"       // no token came before the timeout or before the caller hung up
-	SavedDenied  SavingsSource = "denied"       // the response said that no token can come
+	SavedPool        SavingsSource = "pool"         // the token was ready in the stock
+	SavedSolve       SavingsSource = "solve"        // the token was bought for the request
+	SavedSharedWait  SavingsSource = "shared_wait"  // the request shared a solve in flight
+	SavedSharedCache SavingsSource = "shared_cache" // the request shared the token of a solve that had ended
+	SavedReplay      SavingsSource = "replay"       // the request repeated an Idempotency-Key
+	SavedMissed      SavingsSource = "missed"       // no token came before the timeout or before the caller hung up
+	SavedDenied      SavingsSource = "denied"       // the response said that no token can come
 )
 
 // SavingsDay counts the requests of one UTC day.

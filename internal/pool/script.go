@@ -297,8 +297,9 @@ end
 `
 
 // A script is one whole step in Redis. Its text has the parts of head that it needs, and then the body. A body may
-// build further keys itself, because all keys have one hash tag; the first of KEYS selects the node.
-// Tables of tests name each of ARGV as the comment at the beginning of the body does.
+// build further keys itself ('@…'), because all keys have one hash tag. KEYS lists all that are known before, also
+// those that head or the body builds again; the first one selects the node. Tables of tests name each of ARGV as the
+// comment at the beginning of the body does.
 type script struct{ name, body, text string }
 
 // scripts lists all scripts.

@@ -112,12 +112,12 @@ type Totals struct {
 
 // GuestStock sums the stock of all guests.
 type GuestStock struct {
-	Guests   int // that have tokens, orders or tickets, or had some until lately
-	Fresh    int // tokens, with those that are in their margin
-	Orders   int // in flight
-	Bought   int // orders in flight that count as bought
-	Waiting  int // tickets
-	Counters Counters
+	Guests         int // that have tokens, orders or tickets, or had some until lately
+	Fresh          int // tokens, with those that are in their margin
+	Orders         int // in flight
+	BoughtInFlight int // orders in flight that count as bought
+	Waiting        int // tickets
+	Counters       Counters
 }
 
 // Totals reads the sums over all identities, and the purchases of the given scopes.
@@ -179,7 +179,8 @@ func (p *Pool) Totals(ctx context.Context, scopes ...string) (t Totals, err erro
 	g.Guests, g.Counters = len(guests), fields(stats.Val()).counters()
 	for _, read := range reads {
 		c := countsOf(read)
-		g.Fresh, g.Orders, g.Bought, g.Waiting = g.Fresh+c.Fresh, g.Orders+c.Orders, g.Bought+c.Bought, g.Waiting+c.Waiting
+		g.Fresh, g.Orders, g.Waiting = g.Fresh+c.Fresh, g.Orders+c.Orders, g.Waiting+c.Waiting
+		g.BoughtInFlight += c.BoughtInFlight
 	}
 	return t, nil
 }

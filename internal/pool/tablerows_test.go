@@ -364,7 +364,7 @@ var tables = map[string][]row{
 				totals, err := p.Totals(context.Background())
 				g := totals.Guests
 				return fmt.Sprintf("%d guests, %d fresh, %d orders, %d bought, %d waiting, %d hits %v", g.Guests, g.Fresh, g.Orders,
-					g.Bought, g.Waiting, g.Counters.Hits, err)
+					g.BoughtInFlight, g.Waiting, g.Counters.Hits, err)
 			}},
 	},
 	"learned": {

@@ -43,7 +43,7 @@ const legend = `# STEP > the scripts in the order of their first calls, with the
 // usual has the ARGV of each script that most rows have in common. A step shows others, also "" or 0 instead of one.
 var usual = map[string]string{
 	"take":     "id=A call=c replica=r1 need_ms=1000 margin_ms=1000 most_tickets=3 rate_per_ms=1 nonce=n gives_up=never",
-	"cancel":   "id=A ticket=1000|r1|c margin_ms=1000 mark=30000",
+	"cancel":   "id=A ticket=1000|r1|c margin_ms=1000 tombstone_ms=30000",
 	"add_task": "call=c nonce_of_the_submit=n most=2 life_ms=900000 caller=qa id=A type=turnstile facts={}",
 	"admit":    "id=guest-A nonce=n rate=2 rate_per_ms=1000 patience_ms=2000",
 	"decide":   "id=A margin_ms=1000 lead_ms=20000 recheck_ms=30000",
@@ -111,6 +111,21 @@ func TestCompleteCounters(t *testing.T) {
 		name := strings.ToLower(field.Name)
 		if !regexp.MustCompile(`(?m)^\+ stats:.* ` + name + "=").MatchString(steps) {
 			t.Errorf("no row of tablerows_test.go shows a script that counts %s", name)
+		}
+	}
+}
+
+// The usual ARGV of a script are ARGV that it has.
+func TestUsualArgumentsExist(t *testing.T) {
+	for _, s := range scripts {
+		var known []string
+		for i := range 20 { // more than a script has
+			known = append(known, argNames(s)(i))
+		}
+		for _, word := range strings.Fields(usual[s.name]) {
+			if name, _, _ := strings.Cut(word, "="); !slices.Contains(known, name) {
+				t.Errorf("the script %s has no ARGV %s", s.name, name)
+			}
 		}
 	}
 }

@@ -57,11 +57,11 @@ func testDroppedTable(t *testing.T, server *postgrestest.Cluster) {
 
 // The page about the claims lists all tables.
 func TestDocsListAllTables(t *testing.T) {
-	page, err := os.ReadFile("../../docs/solve.md")
+	page, err := os.ReadFile("../../docs/history.md")
 	testkit.NoError(t, err)
 	for _, table := range append(slices.Clone(tables), "poold_schema") {
 		if !strings.Contains(string(page), "`"+table+"`:") {
-			t.Errorf("docs/solve.md does not list %s", table)
+			t.Errorf("docs/history.md does not list %s", table)
 		}
 	}
 }

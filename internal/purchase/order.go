@@ -349,7 +349,7 @@ func (b *Buyer) submit(ctx context.Context, o *order) news {
 		mine, err := b.c.Pool.Begin(limited, f.Order, nonce)
 		cancel()
 		if err != nil {
-			return news{trigger: stopped, by: "stop", err: err}
+			return news{trigger: stopped, err: err}
 		}
 		if !mine {
 			return news{}

@@ -116,7 +116,7 @@ func TestBrakes(t *testing.T) {
 		}
 		testkit.Equal(t, "state", w.state(login),
 			"starved ERROR failed: the last orders failed, so one is tried each 5s; check the sitekey, and the provider"+
-				"; a spare provider gets orders only with `providers_policy: best`")
+				"; a spare provider gets orders only with `providers_policy: cheapest` or `best`")
 		login.Depth++
 		for _, r := range replicas {
 			r.Apply(file(login)) // nothing is solved yet

@@ -70,7 +70,7 @@ func StatusOf(t *targets.Target, c *pool.Counts) Status {
 	b := c.Brake
 	hint := ""
 	if t.ProvidersPolicy == targets.ProvidersOrdered {
-		hint = "; a spare provider gets orders only with `providers_policy: best`"
+		hint = "; a spare provider gets orders only with `providers_policy: cheapest` or `best`"
 	}
 	s.Failing = s.Failing || b.On()
 	switch {

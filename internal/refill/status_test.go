@@ -40,7 +40,7 @@ func TestStatusOf(t *testing.T) {
 			change: func(t *targets.Target) { t.ProvidersPolicy = targets.ProvidersOrdered },
 			counts: pool.Counts{Brake: badKey, At: now},
 			want: refill.Status{Want: 5, State: refill.Refused, Since: now, Until: now.Add(time.Minute), Failing: true,
-				Reason: "bad key; a spare provider gets orders only with `providers_policy: best`"},
+				Reason: "bad key; a spare provider gets orders only with `providers_policy: cheapest` or `best`"},
 		},
 		"unknown outcomes": {
 			counts: pool.Counts{Orders: 5, Unknown: 2, At: now},

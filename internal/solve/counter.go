@@ -8,16 +8,16 @@ import (
 )
 
 var savedBy = map[pool.Source]pool.SavingsSource{
-	pool.FromPool: pool.SavedPool, pool.FromSolve: pool.SavedSolve, FromShared: pool.SavedWaiting,
+	pool.FromPool: pool.SavedPool, pool.FromSolve: pool.SavedSolve, FromShared: pool.SavedSharedWait,
 	pool.FromReplay: pool.SavedReplay,
 }
 
 // count counts a request. A request without a token counts as missed if poold tried to get a token for it, and
-// otherwise as refused.
+// otherwise as denied.
 func (s *Solver) count(ctx context.Context, got outcome) {
 	counted := savedBy[got.token.Source]
 	if got.ended {
-		counted = pool.SavedAfter
+		counted = pool.SavedSharedCache
 	}
 	if got.err != nil {
 		empty, failed := (*pool.EmptyError)(nil), (*pool.FailedError)(nil)

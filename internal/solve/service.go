@@ -18,7 +18,7 @@ import (
 	"poold/internal/purchase"
 )
 
-// MostWaiting limits the callers that wait for one guest, over all replicas.
+// MostWaiting limits the callers of POST /solve that wait for one identity, over all replicas.
 const MostWaiting = 500
 
 const (

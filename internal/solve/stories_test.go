@@ -124,9 +124,9 @@ func endWhileAway(executed bool) func(w *World, a, b *Peer) []string {
 		list = append(list, collect(sharing(a), sharing(b))...)
 		time.Sleep(2 * time.Second)
 		sum := saved(a)
-		shared := sum[pool.SavedWaiting] + sum[pool.SavedAfter]
-		delete(sum, pool.SavedWaiting)
-		delete(sum, pool.SavedAfter)
+		shared := sum[pool.SavedSharedWait] + sum[pool.SavedSharedCache]
+		delete(sum, pool.SavedSharedWait)
+		delete(sum, pool.SavedSharedCache)
 		return append(list, fmt.Sprint("counted ", shared, " shared, and ", sum))
 	}
 }
@@ -489,7 +489,7 @@ func playStories(t *testing.T, stories []story, file string, counted bool) {
 				c, err := b.Pool.Counts(t.Context(), pool.Query{ID: pool.Guests})
 				testkit.NoError(t, err)
 				if n := c.Counters; counted {
-					got = append(got, fmt.Sprintf("hits %d, waited %d, missed %d, left %d, replays %d, refused %d",
+					got = append(got, fmt.Sprintf("hits %d, waited %d, missed %d, left %d, replays %d, denied %d",
 						n.Hits, n.Waited, n.Missed, n.Left, n.Replays, n.Denied))
 				}
 				answers := "\t" + strings.Join(got, "\n\t")
@@ -531,7 +531,7 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 		collect(ask(a, time.Minute))
 		time.Sleep(2 * time.Second)
 		want := map[pool.SavingsSource]int64{pool.SavedSolve: 2, pool.SavedReplay: 1, pool.SavedMissed: 1, pool.SavedPool: 1,
-			pool.SavedWaiting: 1, pool.SavedAfter: 1, pool.SavedDenied: 1}
+			pool.SavedSharedWait: 1, pool.SavedSharedCache: 1, pool.SavedDenied: 1}
 		testkit.DeepEqual(t, "counted", saved(a), want)
 	})
 }

@@ -29,7 +29,7 @@ func targetOf(set *targets.Set, t *targets.Target, s *pool.Stock, spends pool.Sp
 		State: cause.State, Reason: cause.Reason, FailedInARow: s.Brake.FailedInARow,
 		Marks: marks(plan.Failing && cause.State != refill.Refused, s.Reports),
 		Want:  plan.Want, Forecast: thousandths(plan.Forecast), Risk: thousandths(plan.Risk), LimitedBy: plan.Limit,
-		Warm: plan.Warm, Fresh: s.Fresh, Ageing: s.Fresh - s.Outliving, InFlight: s.Orders, BoughtInFlight: s.Bought,
+		Warm: plan.Warm, Fresh: s.Fresh, Ageing: s.Fresh - s.Outliving, InFlight: s.Orders, BoughtInFlight: s.BoughtInFlight,
 		Unknown: s.Unknown, Waiting: s.Waiting, Counters: countersOf(f, s.Waiting), Spent: spent(f, priced),
 		HitRate:         ratio(f.Hits, f.Hits+f.Waited+f.Missed), // requests without an outcome do not count
 		BoughtPerServed: ratio(f.Bought, f.Hits+f.Waited),
@@ -89,7 +89,7 @@ func solveOf(set *targets.Set, t *pool.Totals, stale string) *Solve {
 	g, f := t.Guests, &t.Guests.Counters
 	return &Solve{
 		Owner: section.Owner, Reason: stale,
-		Guests: g.Guests, Fresh: g.Fresh, InFlight: g.Orders, BoughtInFlight: g.Bought, Waiting: g.Waiting,
+		Guests: g.Guests, Fresh: g.Fresh, InFlight: g.Orders, BoughtInFlight: g.BoughtInFlight, Waiting: g.Waiting,
 		Counters: countersOf(f, g.Waiting), Denied: f.Denied, Replays: f.Replays,
 		Spent:   spent(f, !lacksPrice(set, captcha.SolvableTypes()...)),
 		Budget:  budgetOf(refill.Limits(pool.ScopeSolve, section.Budget), t.Spent[pool.ScopeSolve]),
@@ -108,7 +108,7 @@ func savingsOf(days []pool.SavingsDay, stale string) *Savings {
 		}
 	}
 	d.Missed, d.Denied = sum[pool.SavedMissed], sum[pool.SavedDenied]
-	d.Saved = sum[pool.SavedWaiting] + sum[pool.SavedAfter] + sum[pool.SavedReplay]
+	d.Saved = sum[pool.SavedSharedWait] + sum[pool.SavedSharedCache] + sum[pool.SavedReplay]
 	if served := d.Served(); served > 0 {
 		d.SavedPct = math.Round(1000*float64(d.Saved)/float64(served)) / 10
 	}

@@ -28,7 +28,7 @@ func busySources() Sources {
 	set.Solve = &targets.Solve{Owner: "ops@example.com", Budget: targets.Budget{PerDay: 300}}
 	s, stock := sources(set)
 	stock.totals.Guests = pool.GuestStock{
-		Guests: 7, Fresh: 2, Orders: 5, Bought: 4, Waiting: 3,
+		Guests: 7, Fresh: 2, Orders: 5, BoughtInFlight: 4, Waiting: 3,
 		Counters: pool.Counters{
 			Hits: 20, Waited: 60, Missed: 6, Left: 2, Denied: 1, Replays: 11, Bought: 100, Solved: 84, Expired: 3,
 			Failed: 9, Lost: 1, Returned: 2, Flushed: 3, Accepted: 12, Rejected: 8, Spent: 250_000_001,
@@ -36,7 +36,7 @@ func busySources() Sources {
 	}
 	stock.totals.Savings = []pool.SavingsDay{
 		{Date: "2026-01-02", BySource: map[pool.SavingsSource]int64{
-			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedWaiting: 3, pool.SavedAfter: 4, pool.SavedReplay: 5,
+			pool.SavedPool: 1, pool.SavedSolve: 2, pool.SavedSharedWait: 3, pool.SavedSharedCache: 4, pool.SavedReplay: 5,
 			pool.SavedMissed: 2, pool.SavedDenied: 1,
 		}},
 		{Date: "2026-01-01", BySource: map[pool.SavingsSource]int64{pool.SavedSolve: 6}},
@@ -47,8 +47,9 @@ func busySources() Sources {
 	stock.stocks[checkout.ID] = pool.Stock{Counts: pool.Counts{NextExpiry: -1, Brake: pool.Brake{Paused: "paused by ops"}}}
 	stock.stocks[login.ID] = decided(pool.Stock{
 		Counts: pool.Counts{
-			Fresh: 3, Orders: 4, Bought: 2, Unknown: 1, Waiting: 2, NextExpiry: 4887*time.Millisecond + 499*time.Microsecond,
-			At: day, Leads: []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
+			Fresh: 3, Orders: 4, BoughtInFlight: 2, Unknown: 1, Waiting: 2,
+			NextExpiry: 4887*time.Millisecond + 499*time.Microsecond,
+			At:         day, Leads: []time.Duration{19001 * time.Millisecond, 8449 * time.Millisecond, 16387 * time.Millisecond},
 			Reports: []bool{false, true, true, false, false},
 			Brake:   pool.Brake{FailedInARow: 5}, Outliving: 1,
 			Counters: pool.Counters{

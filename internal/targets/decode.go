@@ -64,8 +64,8 @@ func (at *setting) remark(format string, args []any) Problem {
 	return Problem{File: at.r.file, Line: at.line, Text: text, column: at.column}
 }
 
-// at returns the setting of the first of these keys that the file contains. Without any of them it
-// returns a setting for the last key, with the line of the section.
+// at returns the setting of the first of these keys that the file contains. If it contains none of them, the setting of
+// the last key has the line of the section.
 func (at *setting) at(keys ...string) *setting {
 	for _, key := range keys {
 		if at.keys[key] != nil {
@@ -89,8 +89,8 @@ func (at *setting) given(key string) bool {
 	return at.has(key) || at.defaults != nil && at.defaults.has(key)
 }
 
-// ok reports whether none of these keys has an invalid value, here or in the defaults. A rule of
-// several keys is not checked otherwise, because the invalid value is already reported.
+// ok reports whether none of these keys has an invalid value, here or in the defaults. If one has, a rule of several
+// keys is not checked, because the invalid value is already reported.
 func (at *setting) ok(keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool {
 		return at.has(key) && at.keys[key].bad || !at.has(key) && at.defaults != nil && !at.defaults.ok(key)

@@ -8,10 +8,10 @@ import (
 	"poold/internal/captcha"
 )
 
-// KeepRestartOnly prepares s to replace the previous Set of a running daemon. It copies the settings
-// that need a restart from the previous Set; a password in an address and redis.tls need none. Each remark is about a
-// setting that was copied although the file has a different value. KeepRestartOnly returns an error if
-// the resulting Set is invalid, although the file is valid.
+// KeepRestartOnly prepares s to replace the previous Set of a running daemon. It copies the settings that need a
+// restart from the previous Set; a new password in an address, or a change of redis.tls, needs no restart. Each remark
+// is about a setting that was copied although the file has a different value. KeepRestartOnly returns an error if the
+// resulting Set is invalid, although the file is valid.
 func (s *Set) KeepRestartOnly(old *Set, file string) (remarks Problems, err error) {
 	if rule := ListenFault(old.Server.Listen, len(s.Server.Keys)); rule != "" {
 		return nil, Problems{{File: file, Text: "server.keys: the daemon still listens where it did at the start: " + rule}}

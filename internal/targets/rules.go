@@ -85,7 +85,7 @@ func toSet(names []string) string {
 	return ": set " + orList(names)
 }
 
-// check is a rule and whether a value violates it.
+// check has the text of a rule, and whether a value violates it.
 type check struct {
 	bad  bool
 	rule string

@@ -61,7 +61,7 @@ func documents(data []byte) (roots []*yaml.Node, err error) {
 	}
 }
 
-// explanation has a part of a message of the YAML library, and an explanation for the author.
+// explanation says to the author of the file what a message of the YAML library with this part means.
 type explanation struct{ part, text string }
 
 var explanations = []explanation{

@@ -163,10 +163,10 @@ type Chart struct {
 	Most          int64 // the requests of the highest period
 }
 
-// Minutes draws the requests of the last hour to a target.
+// Minutes draws how many requests for a target came in each of the last 60 minutes.
 func (v *View) Minutes(r TargetRow) Chart { return draw(v.AsOf, 60, time.Minute, r.Hour.Minutes) }
 
-// Hours draws the requests of the last 24 hours to the target that the viewer has opened.
+// Hours draws how many requests for the opened target came in each of the last 24 hours.
 func (v *View) Hours() Chart { return draw(v.AsOf, 24, time.Hour, v.Detail.LastDay.Hours) }
 
 // draw returns the chart of the last n periods. Periods before them are left out.

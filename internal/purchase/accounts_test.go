@@ -233,6 +233,20 @@ func TestAnAccountFault(t *testing.T) {
 		testkit.Equal(t, "submits: the polls are the probes", f.submitted(), 1)
 		testkit.Equal(t, "rows in the outbox", strings.Count(w.kinds(), "lost"), 1)
 	})
+	bubble(t, "only submits fail: orders in flight are asked for as before", func(t *testing.T, w *world) {
+		f := newFake("main")
+		f.poll = notReady
+		r := w.replica("r1", f.listing())
+		r.mustBuy(spec())
+		f.set(func() {
+			fault := fails(provider.Account, "IP_BANNED")
+			f.submit = func(int, provider.Submission) (string, error) { return "", fault }
+		})
+		_ = r.buy(spec())
+		time.Sleep(31 * second)
+		testkit.Equal(t, "brake", w.brake("main.main-key"), "account")
+		testkit.AtLeast(t, "polls", len(strings.Fields(f.pollTimes())), 4)
+	})
 	bubble(t, "submits fail", func(t *testing.T, w *world) {
 		f := newFake("main")
 		broken := true

@@ -83,24 +83,3 @@ func TestReloadLogsItsChanges(t *testing.T) {
 	now = targets.Target{Withheld: true}
 	testkit.Equal(t, "no field of the file", fieldsChanged(before, now), "")
 }
-
-// Load logs the warnings of the file.
-func TestLoadLogsWarnings(t *testing.T) {
-	const list = "targets:\n  a: {type: turnstile, sitekey: x, pageurl: 'https://example.com/', owner: qa@example.com, " +
-		"lifetime: 1h}\n"
-	const keyless = "server: {keys: [{name: a, key: '', scopes: [token]}]}\nproviders:\n" +
-		"  - {name: one, url: 'https://s.example.com', key: ''}\n"
-	for text, want := range map[string]int{
-		// warnings about the lifetime, the key, the omitted provider and the simulated one
-		keyless + list: 4,
-		// warnings about both omitted providers and about the embedded Redis
-		keyless + "  - {name: two, url: 'https://s.example.com', key: k}\n" + list: 4,
-		// warning about simulated tokens in a real Redis
-		"redis: {url: 'redis://h'}\nproviders: [{name: own, protocol: simulated}]\n" + list: 2,
-	} {
-		b := newBench(t, text)
-		_, err := b.Load()
-		testkit.NoError(t, err)
-		testkit.Equal(t, "warnings of "+text, b.log.Count("level=WARN"), want)
-	}
-}

@@ -37,8 +37,6 @@ type testFile struct {
 	dir string
 	log *testkit.Log
 
-	comment string // see writeLonger
-
 	mu      sync.Mutex
 	applied []*targets.Set
 }
@@ -79,6 +77,22 @@ func (b *testFile) load() *targets.Set {
 	set, err := b.Load()
 	b.must(err)
 	return set
+}
+
+// apply writes a file and reloads it.
+func (b *testFile) apply(text string) {
+	b.t.Helper()
+	b.write(text)
+	b.must(b.Reload(context.Background(), "ci"))
+}
+
+// refuse writes a file, and checks that a reload refuses it and says why.
+func (b *testFile) refuse(text, why string) {
+	b.t.Helper()
+	b.write(text)
+	if err := b.Reload(context.Background(), "ci"); err == nil || !strings.Contains(err.Error(), why) {
+		b.t.Errorf("reload: %v, want %s", err, why)
+	}
 }
 
 // startWatch runs the File until the test ends.
@@ -202,9 +216,8 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 	changed := "server:\n  listen: 127.0.0.1:9999\n  tls: {cert: " + certificates + "/cert.pem, key: " + certificates +
 		"/key.pem}\nredis:\n  url: redis://redis.example.com:6379\n" +
 		"dead_letters:\n  dir: /elsewhere\nbudget: {per_day: 7}\ndedup:\n  backend: postgres\n" +
-		"  url: postgres://db.example.com/poold\nhistory:\n  backend: none\n"
-	b.write(changed + minimal("depth: 4"))
-	b.must(b.Reload(context.Background(), "ci"))
+		"  url: postgres://db.example.com/poold\nhistory:\n  backend: none\n" + minimal("depth: 4")
+	b.apply(changed)
 	b.must(b.Reload(context.Background(), "ci"))
 	set := b.Current()
 	if set.Server.Listen != "127.0.0.1:8080" || set.Server.TLS != (targets.TLS{}) || !set.Redis.Embedded() ||
@@ -214,30 +227,20 @@ func TestReloadKeepsWhatNeedsARestart(t *testing.T) {
 		set.Budget.PerDay != 7 {
 		t.Errorf("set %+v", set)
 	}
-	s := b.Status()
 	want := ""
 	for _, part := range []string{"dead_letters", "dedup", "history", "redis", "server.listen", "server.tls"} {
 		want += b.path("pools.yaml: "+part) + ": changed, but needs a restart: until then the old value stays in use\n"
 	}
-	if got := targets.Problems(s.Problems).Error() + "\n"; !s.OK || got != want {
-		t.Errorf("status OK %v:\n%s", s.OK, got)
-	}
+	remarks := func() string { return targets.Problems(b.Status().Problems).Error() + "\n" }
+	testkit.Equal(t, "remarks", remarks(), want)
+	testkit.Equal(t, "status OK", b.Status().OK, true)
 	testkit.Equal(t, "lines about a restart", b.log.Count("level=WARN", "needs a restart"), 1)
 
-	// The remark stays while the file is invalid. It disappears when the file has the old values
-	// again.
-	b.write("bad")
-	_ = b.Reload(context.Background(), "ci")
-	b.write(changed + minimal("depth: 4"))
-	b.must(b.Reload(context.Background(), "ci"))
-	if s := b.Status(); !s.OK || len(s.Problems) != 6 {
-		t.Errorf("after a bad file: %+v", s)
-	}
-	b.write(minimal("depth: 5"))
-	b.must(b.Reload(context.Background(), "ci"))
-	if s := b.Status(); !s.OK || len(s.Problems) != 0 {
-		t.Errorf("with the old values back: %+v", s)
-	}
+	b.refuse("bad", "")
+	b.apply(changed)
+	testkit.Equal(t, "remarks after a bad file", remarks(), want)
+	b.apply(minimal("depth: 5"))
+	testkit.Equal(t, "remarks with the old values back", len(b.Status().Problems), 0)
 }
 
 // A running daemon may refuse a file with which a daemon could start.
@@ -245,21 +248,14 @@ func TestReloadDoesNotOpenTheDaemon(t *testing.T) {
 	open := "server: {listen: ':8080', keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, open+minimal())
 	b.load()
-	b.write(minimal()) // the file has a loopback address and no keys, but the daemon still listens on the network
-	if err := b.Reload(context.Background(), "ci"); err == nil ||
-		!strings.Contains(err.Error(), "still listens where it did at the start") {
-		t.Errorf("taking the last key away: %v", err)
-	}
+	// the file has a loopback address and no keys, but the daemon still listens on the network
+	b.refuse(minimal(), "still listens where it did at the start")
 	testkit.Equal(t, "keys", len(b.Current().Server.Keys), 1)
 
 	b = newBench(t, "redis: {url: 'redis://redis.example.com'}\n"+minimal())
 	b.load()
 	// the embedded Redis in the file would allow simulated tokens
-	b.write(strings.Replace(minimal(), "key: k1", "key: ''", 1))
-	if err := b.Reload(context.Background(), "ci"); err == nil ||
-		!strings.Contains(err.Error(), "no simulated token may go there") {
-		t.Errorf("simulated tokens into a real Redis: %v", err)
-	}
+	b.refuse(strings.Replace(minimal(), "key: k1", "key: ''", 1), "no simulated token may go there")
 }
 
 // The address of a flag overrides the file at the start and in reloads.
@@ -267,21 +263,16 @@ func TestOverrideListen(t *testing.T) {
 	key := "server: {keys: [{name: ci, key: 0123456789abcdef, scopes: [token]}]}\n"
 	b := newBench(t, minimal())
 	b.Listen = "0.0.0.0:80"
-	if _, err := b.Load(); err == nil ||
-		!strings.Contains(err.Error(), "server.listen: without server.keys the daemon listens on loopback") {
+	const open = "server.listen: without server.keys the daemon listens on loopback"
+	if _, err := b.Load(); err == nil || !strings.Contains(err.Error(), open) {
 		t.Errorf("open address without keys: %v", err)
 	}
 	b.write(key + minimal())
 	testkit.Equal(t, "listen", b.load().Server.Listen, "0.0.0.0:80")
-	for _, listen := range []string{":9", ":10", "127.0.0.1:11"} {
-		b.write(strings.Replace(key, "{keys", "{listen: '"+listen+"', keys", 1) + minimal())
-		b.must(b.Reload(context.Background(), "ci"))
-		if s := b.Status(); len(s.Problems) != 0 || b.Current().Server.Listen != "0.0.0.0:80" {
-			t.Errorf("%s in the file changes the address of the flag: %+v", listen, s)
-		}
+	for _, listen := range []string{":9", "127.0.0.1:11"} {
+		b.apply(strings.Replace(key, "{keys", "{listen: '"+listen+"', keys", 1) + minimal())
+		testkit.Equal(t, "listen with "+listen+" in the file", b.Current().Server.Listen, "0.0.0.0:80")
+		testkit.Equal(t, "remarks with "+listen+" in the file", len(b.Status().Problems), 0)
 	}
-	b.write(minimal())
-	if err := b.Reload(context.Background(), "ci"); err == nil {
-		t.Error("the last key could be taken away")
-	}
+	b.refuse(minimal(), open)
 }

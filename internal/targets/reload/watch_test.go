@@ -1,7 +1,7 @@
 package reload
 
 import (
-	"context"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -13,126 +13,92 @@ import (
 	"poold/internal/testkit"
 )
 
-// An editor writes in place, or renames a new file over the old file. A watch of the file itself
-// would miss the second rename.
-func TestWatchSeesWritesAndRenames(t *testing.T) {
-	for name, save := range map[string]func(b *testFile, text string){
-		"in place": (*testFile).write,
-		"rename": func(b *testFile, text string) {
-			b.put(b.path("pools.yaml.new"), text)
-			b.must(os.Rename(b.path("pools.yaml.new"), b.path("pools.yaml")))
-		},
+// A change of pools.yaml, and of a file to which it refers, causes a reload: a write, a rename, as editors do it, and
+// a new link in the middle of a chain, as Kubernetes does it. A file that cannot be used is reported, and the last valid
+// Set stays in use.
+func TestWatchSeesEachChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		text    func(depth int) string
+		missing string
+	}{
+		"pools.yaml": {func(depth int) string { return minimal("depth: " + strconv.Itoa(depth)) }, "no such file or directory"},
+		"secret":     {strconv.Itoa, "secret does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, minimal("depth: 1"))
+			b := newBench(t, "")
+			b.write(minimal("depth: ${file:" + b.path("secret") + "}"))
+			path := b.path(name)
+			_ = os.Remove(path)
+			b.must(os.Symlink("..data/file", path))
+			mount := func(depth int) { // a version of a volume of Kubernetes
+				dir := fmt.Sprint("..", depth)
+				b.must(os.Mkdir(b.path(dir), 0o700))
+				b.put(b.path(dir+"/file"), c.text(depth))
+				b.must(os.Symlink(dir, b.path("..new")))
+				b.must(os.Rename(b.path("..new"), b.path("..data")))
+			}
+			mount(1)
 			b.load()
+			mount(2) // the first attempt of the watch notices it
 			b.startWatch()
-			for depth := 2; depth <= 4; depth++ {
-				save(b, minimal("depth: "+strconv.Itoa(depth)))
+			b.untilDepth(2)
+			mount(3)
+			b.untilDepth(3)
+			b.must(os.RemoveAll(b.path("..1")))
+			b.put(path, c.text(4))
+			b.untilDepth(4)
+			for _, depth := range []int{5, 6} { // a watch of the file itself would miss the second rename
+				b.put(path+".new", c.text(depth))
+				b.must(os.Rename(path+".new", path))
 				b.untilDepth(depth)
 			}
+
+			reported := func(why string) {
+				b.waitUntil("the report "+why, func() bool {
+					s := b.Status()
+					return !s.OK && len(s.Problems) == 1 && strings.Contains(s.Problems[0].Text, why)
+				})
+				testkit.Equal(t, "depth", b.depth(), 6)
+			}
+			b.must(os.Remove(path))
+			reported(c.missing)
+			b.must(syscall.Mkfifo(path, 0o600))
+			reported("not a regular file")
+			b.must(os.Remove(path))
+			b.put(path, c.text(6))
+			b.untilDepth(6)
+			b.put(path, c.text(7))
+			b.untilDepth(7)
 		})
 	}
 }
 
-// A link in the middle of a chain may be pointed elsewhere.
-func TestWatchFollowsAChainOfLinks(t *testing.T) {
-	b := newBench(t, "")
-	b.must(os.Remove(b.path("pools.yaml")))
-	for _, dir := range []string{"etc", "middle", "one", "two"} {
-		b.must(os.Mkdir(b.path(dir), 0o700))
-	}
-	b.put(b.path("one/real.yaml"), minimal("depth: 1"))
-	b.put(b.path("two/real.yaml"), minimal("depth: 2"))
-	b.File.path = b.path("etc/pools.yaml")
-	b.must(os.Symlink("../middle/link", b.File.path))
-	b.must(os.Symlink("../one/real.yaml", b.path("middle/link")))
-	b.load()
-	b.startWatch()
-	b.must(os.Symlink("../two/real.yaml", b.path("middle/new")))
-	b.must(os.Rename(b.path("middle/new"), b.path("middle/link")))
-	b.untilDepth(2)
-}
-
-// An unusable file is reported, and the last valid Set stays in use. The Status recovers when a
-// valid file is back.
-func TestWatchRecoversFromAnUnusableFile(t *testing.T) {
-	b := newBench(t, minimal("depth: 1"))
-	b.load()
-	b.startWatch()
-	whole := minimal("depth: 2")
-	remove := func() { b.must(os.Remove(b.path("pools.yaml"))) }
-	pipe := func() {
-		remove()
-		b.must(syscall.Mkfifo(b.path("pools.yaml"), 0o600))
-	}
-	for i, c := range []struct {
-		spoil func()
-		want  string // part of the first problem
-	}{
-		{func() { b.write(whole[:strings.Index(whole, "sitekey")+15]) }, "targets.login."},
-		{func() { b.write("") }, "the file is empty"},
-		{remove, "the file cannot be read: no such file or directory"},
-		{pipe, "not a regular file"},
-	} {
-		c.spoil()
-		b.waitUntil("the report "+c.want, func() bool {
-			s := b.Status()
-			return !s.OK && len(s.Problems) > 0 && strings.Contains(s.Problems[0].Text, c.want)
-		})
-		testkit.Equal(t, "depth after: "+c.want, b.depth(), i+1)
-		_ = os.Remove(b.path("pools.yaml")) // a write into a pipe would wait for a reader
-		b.write(minimal("depth: " + strconv.Itoa(i+2)))
-		b.untilDepth(i + 2)
-	}
-}
-
-// Run notices a change between Load and Run.
-func TestWatchReadsAtItsStart(t *testing.T) {
-	b := newBench(t, minimal("depth: 1"))
-	b.load()
-	b.write(minimal("depth: 2"))
-	b.startWatch()
-	b.untilDepth(2)
-}
-
-// readAfter changes the file, calls tick every 50 ms, and checks that the file is read after a time from
-// least to most.
-func (b *testFile) readAfter(least, most time.Duration, tick func()) {
-	b.t.Helper()
-	depth, began := b.depth()+1, time.Now()
-	b.writeLonger(depth)
-	for b.depth() != depth && time.Since(began) <= most {
-		time.Sleep(50 * time.Millisecond)
-		synctest.Wait() // no read of a half-written file
-		tick()
-	}
-	if took := time.Since(began); took < least || took > most {
-		b.t.Errorf("read after %v, want %v to %v", took, least, most)
-	}
-}
-
-// writeLonger writes a file that differs from all earlier ones.
-func (b *testFile) writeLonger(depth int) {
-	b.comment += "#"
-	b.write(b.comment + "\n" + minimal("depth: "+strconv.Itoa(depth)))
-}
-
-// A file is read when it has been quiet for a moment. If it changes constantly, it is read after the
-// maximum delay.
+// A file is read when it has been quiet for a moment. If it changes constantly, it is read after the maximum delay.
 func TestWatchWaitsForAQuietFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, minimal("depth: 1"))
-		b.File = NewFile(b.File.path, env, b.File.log)
-		b.load()
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- b.Run(ctx) }()
-		synctest.Wait()
-		b.readAfter(200*time.Millisecond, 450*time.Millisecond, func() {})
-		b.readAfter(600*time.Millisecond, 850*time.Millisecond, func() { b.writeLonger(3) })
-
-		cancel()
-		b.must(<-done)
-	})
+	for name, c := range map[string]struct {
+		constantly  bool
+		least, most time.Duration
+	}{
+		"changed once":       {false, 200 * time.Millisecond, 450 * time.Millisecond},
+		"changed constantly": {true, 600 * time.Millisecond, 850 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, minimal("depth: 1"))
+				b.File = NewFile(b.File.path, env, b.File.log)
+				b.load()
+				b.startWatch()
+				time.Sleep(time.Second) // until the first attempt is over
+				began := time.Now()
+				for text := minimal("depth: 2"); b.depth() == 1 && time.Since(began) <= c.most; text += "#\n" {
+					if synctest.Wait(); c.constantly || time.Since(began) == 0 { // no read of a half-written file
+						b.write(text)
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				testkit.AtLeast(t, "the time of the read", time.Since(began), c.least)
+				testkit.AtMost(t, "the time of the read", time.Since(began), c.most)
+			})
+		})
+	}
 }

@@ -10,9 +10,9 @@ import (
 	"poold/internal/testkit"
 )
 
-// In testdata/calls.txt a line with ? is the query of a GET of in.php, a line with " has the fields of a task for a
-// page and a site key, and any other line is a body of createTask. The next line, which is indented, says what the
-// server reads.
+// In testdata/calls.txt a line with ? is the query of a GET of in.php, a line with POST has the Content-Type, the query
+// and the body of one, in which \n is the end of a line, a line with " has the fields of a task for a page and a site
+// key, and any other line is a body of createTask. The next line, which is indented, says what the server reads.
 func TestCalls(t *testing.T) {
 	text, err := os.ReadFile("testdata/calls.txt")
 	testkit.NoError(t, err)
@@ -26,10 +26,16 @@ func TestCalls(t *testing.T) {
 			continue
 		}
 		c := Read(Request{Method: http.MethodPost, Path: "/createTask", Body: []byte(line)})
-		switch line[0] {
-		case '?':
+		posted, isPost := strings.CutPrefix(line, "POST ")
+		switch {
+		case isPost:
+			kind, sent, _ := strings.Cut(posted, " ?")
+			query, body, _ := strings.Cut(sent, " ")
+			c = Read(Request{Method: http.MethodPost, Path: "/in.php", ContentType: kind, RawQuery: query,
+				Body: []byte(strings.ReplaceAll(body, `\n`, "\r\n"))})
+		case line[0] == '?':
 			c = Read(Request{Method: http.MethodGet, Path: "/in.php", RawQuery: line[1:]})
-		case '"':
+		case line[0] == '"':
 			c = Call{Order: readTask(t, line)}
 		}
 		read.WriteString("\t" + c.described() + "\n")

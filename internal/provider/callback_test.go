@@ -13,8 +13,6 @@ import (
 	"poold/internal/testkit"
 )
 
-const token = "03AFcWeA4711-the-token_of.a|task"
-
 func valuesOf(t testing.TB, query string) url.Values {
 	t.Helper()
 	v, err := url.ParseQuery(query)
@@ -49,11 +47,16 @@ func callbackOutcome(t *testing.T, kind, query, body string) string {
 	return text + besides(c.Solution)
 }
 
-// ReadCallback reads the solutions of each type, in all forms in which services send them, and refusals. In the file a
-// line has ?, the query, a space and the body.
+// callbackOf splits a line of testdata/callbacks.txt: ?, the query, a space and the body.
+func callbackOf(line string) (query, body string) {
+	query, body, _ = strings.Cut(strings.TrimPrefix(line, "?"), " ")
+	return query, body
+}
+
+// ReadCallback reads the solutions of each type, in all forms in which services send them, and refusals.
 func TestCallbacks(t *testing.T) {
 	checkReplies(t, "callbacks.txt", func(heading []string, reply string) string {
-		query, body, _ := strings.Cut(strings.TrimPrefix(reply, "?"), " ")
+		query, body := callbackOf(reply)
 		return callbackOutcome(t, heading[0], query, body)
 	})
 	for _, row := range []struct{ kind, query, body, want string }{
@@ -69,18 +72,9 @@ func TestCallbacks(t *testing.T) {
 }
 
 func FuzzReadCallback(f *testing.F) {
-	for _, seed := range []struct{ query, body string }{
-		{"id=5&code=" + url.QueryEscape(token), ""},
-		{"captcha_id=5&status=0", ""},
-		{"id=5", "code=ERROR_X&useragent=U"},
-		{"", `{"id":5,"code":"` + token + `","id":"5"}`},
-		{"", `{"taskId":5,"errorId":0,"status":"ready","solution":{"gRecaptchaResponse":"tok","userAgent":"U"}}`},
-		{"code=x", `{"errorId":12,"errorCode":"ERROR_X tok"}`},
-		{"", `{"taskId":5,"status":"ready","solution":{"challenge":"c","validate":"v","seccode":"s"}}`},
-		{"", `{"taskId":5,"status":"ready","solution":{"text":"zwei wörter"}}`},
-		{"", "id=5&code=%zz"},
-	} {
-		f.Add(seed.query, []byte(seed.body))
+	for _, r := range repliesOf(f, "callbacks.txt") {
+		query, body := callbackOf(r.reply)
+		f.Add(query, []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, query string, body []byte) {
 		values, _ := url.ParseQuery(query) // the part of the query that can be parsed

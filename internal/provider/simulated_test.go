@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"maps"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -16,81 +15,53 @@ import (
 	"poold/internal/testkit"
 )
 
-// The client buys every kind of token from the simulated service in each protocol.
+// The client buys every kind of token from the simulated service in each protocol. TestReplies has the other answers.
 func TestAgainstAWholeService(t *testing.T) {
-	for _, row := range []struct {
-		api     targets.Protocol
-		profile string
-	}{
-		{targets.ProtocolInPHP, captchaAI},
-		{targets.ProtocolInPHP, twoCaptcha},
-		{targets.ProtocolInPHP, other},
-		{targets.ProtocolCreateTask, captchaAI},
-		{targets.ProtocolCreateTask, twoCaptcha},
-		{targets.ProtocolCreateTask, other},
-	} {
-		t.Run(string(row.api)+"/"+row.profile, func(t *testing.T) {
-			t.Parallel()
-			o := simulatedtest.Setup{Key: canary, Median: time.Hour, Threads: 100, UserAgent: "a browser"}
-			busy := simulatedtest.New(o)
-			o.Median = time.Millisecond
-			service := simulatedtest.New(o)
-			cfg := targets.Provider{Protocol: row.api, Service: row.profile, Balance: true}
-			waiting, _ := newServedClient(t, cfg, busy.ServeHTTP)
-			c, _ := newServedClient(t, cfg, service.ServeHTTP)
-			buyEveryKind(t, waiting, c, service)
-			ctx := t.Context()
-			offered := row.api == targets.ProtocolInPHP && row.profile == captchaAI
-			if total, ok, err := c.Threads(ctx); err != nil || ok != offered || ok && total != 100 {
-				t.Errorf("threads: %d %v %v", total, ok, err)
-			}
-			if err := c.ReadBalance(ctx); err != nil || c.Balance() == nil {
-				t.Errorf("balance: %v", err)
-			}
-			_, err := c.Poll(ctx, "123", everyKind()[0])
-			testkit.Equal(t, "an unknown task", faultOf(t, err).Class, Task)
-			_, err = c.Submit(ctx, Submission{Identity: captcha.Identity{Type: captcha.Image}, Image: []byte("a text")})
-			testkit.Equal(t, "no picture", faultOf(t, err).Class, Parameters)
-		})
+	for _, d := range dialects() {
+		for _, name := range []string{captchaAI, twoCaptcha, other} {
+			t.Run(string(d.api)+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				service := simulatedtest.New(simulatedtest.Setup{
+					Key: canary, Median: time.Millisecond, Threads: 100, UserAgent: "a browser",
+				})
+				c, _ := newServedClient(t, targets.Provider{Protocol: d.api, Service: name}, service.ServeHTTP)
+				for i, id := range everyKind() {
+					buyFrom(t, c, service, i, id)
+				}
+				total, is, err := c.Threads(t.Context())
+				testkit.NoError(t, err)
+				offered := d.api == targets.ProtocolInPHP && name == captchaAI
+				if is != offered || offered && total != 100 {
+					t.Errorf("threads: %d %v", total, is)
+				}
+			})
+		}
 	}
-	service := simulatedtest.New(simulatedtest.Setup{Key: "another"})
-	c, _ := newServedClient(t, targets.Provider{}, http.HandlerFunc(service.ServeHTTP))
-	testkit.Equal(t, "a wrong key", faultOf(t, submitOne(t, c)).Class, Account)
 }
 
-// buyEveryKind buys each kind of token from a slow service and from a service that solves at
-// once.
-func buyEveryKind(t *testing.T, waiting, c *Client, service *simulatedtest.Service) {
+// buyFrom buys a token, which is sale number i of the service.
+func buyFrom(t *testing.T, c *Client, service *simulatedtest.Service, i int, id captcha.Identity) {
 	t.Helper()
-	ctx := t.Context()
-	for i, id := range everyKind() {
-		task, err := waiting.Submit(ctx, request(id))
-		testkit.NoError(t, err)
-		_, err = waiting.Poll(ctx, task, id)
-		testkit.ErrorIs(t, string(id.Type)+", polled an hour before its end", err, ErrNotReady)
-		task, err = c.Submit(ctx, request(id))
-		testkit.NoError(t, err)
-		solution, err := c.Poll(ctx, task, id)
-		for errors.Is(err, ErrNotReady) {
-			time.Sleep(time.Millisecond)
-			solution, err = c.Poll(ctx, task, id)
-		}
-		if err != nil || solution.Extra.Members()["userAgent"] == "" {
-			t.Fatalf("%+v: %+v, %v", id, solution, err)
-		}
-		sale := service.Sold()[i]
-		if sale.Task != task || sale.Identity != id {
-			t.Errorf("ordered %+v, sold %+v", id, sale.Identity)
-		}
-		got, sold := captcha.Named(id.Type, solution.Token), captcha.Named(id.Type, sale.Token)
-		if captcha.HasNamed(id.Type) && (got == nil || !maps.Equal(got, sold)) ||
-			!captcha.HasNamed(id.Type) && solution.Token != sale.Token {
-			t.Errorf("%s: got %s, sold %s", id.Type, solution.Token, sale.Token)
-		}
-		if whose, ok := simulatedtest.IdentityOf(solution.Token); !ok || whose != id.ID().Hash() {
-			t.Errorf("%s: got the token of %s, %v: %s", id.Type, whose, ok, solution.Token)
-		}
+	task, err := c.Submit(t.Context(), request(id))
+	testkit.NoError(t, err)
+	solution, err := c.Poll(t.Context(), task, id)
+	for errors.Is(err, ErrNotReady) {
+		time.Sleep(time.Millisecond)
+		solution, err = c.Poll(t.Context(), task, id)
 	}
+	testkit.NoError(t, err)
+	testkit.Equal(t, string(id.Type)+": user agent", solution.Extra.Members()["userAgent"] != "", true)
+	sale := service.Sold()[i]
+	if sale.Task != task || sale.Identity != id {
+		t.Errorf("ordered %+v, sold %+v", id, sale.Identity)
+	}
+	got, sold := captcha.Named(id.Type, solution.Token), captcha.Named(id.Type, sale.Token)
+	if captcha.HasNamed(id.Type) && (got == nil || !maps.Equal(got, sold)) ||
+		!captcha.HasNamed(id.Type) && solution.Token != sale.Token {
+		t.Errorf("%s: got %s, sold %s", id.Type, solution.Token, sale.Token)
+	}
+	whose, _ := simulatedtest.IdentityOf(solution.Token)
+	testkit.Equal(t, "the identity in "+solution.Token, whose, id.ID().Hash())
 }
 
 const (

@@ -36,8 +36,8 @@ func TestInPHPResultActions(t *testing.T) {
 		`{"status":1,"threads":100000,"working_threads":0,"free_threads":100000}`)
 }
 
-// Each report path of the protocol create_task accepts one report per task.
-func TestCreateTaskReports(t *testing.T) {
+// Each task accepts one report, by each path of the protocol create_task and by in_php.
+func TestReports(t *testing.T) {
 	picture := `{"clientKey":"k","task":{"type":"ImageToTextTask","body":"R0lGODlh"}}`
 	of := func(kind string) string { return createBody(`"type":"` + kind + `TaskProxyless"`) }
 	for _, c := range []struct{ path, body, word string }{
@@ -65,24 +65,13 @@ func TestCreateTaskReports(t *testing.T) {
 			testkit.Equal(t, "not yet in the ledger", s.Sold()[0].Reported, "")
 			testkit.Equal(t, "first", report("k", id), any("success"))
 			testkit.Equal(t, "as text", report("k", `"`+id+`"`), any(wire.CodeDuplicate))
+			testkit.Equal(t, "in_php", get(t, s, "/res.php?key=k&action=reportbad&id="+id), wire.CodeDuplicate)
 			testkit.Equal(t, "ledger", s.Sold()[0].Reported, c.word)
 			testkit.Equal(t, "unknown", report("k", "12"), any(wire.CodeNoTask))
 			testkit.Equal(t, "no id", report("k", "null"), any(wire.CodeNoTask))
-			testkit.Equal(t, "counted", s.Totals().ByAction[wire.Report], 6)
+			testkit.Equal(t, "counted", s.Totals().ByAction[wire.Report], 7)
 			s.SetFaults(Fault{On: "report", Kind: Code, Code: "ERROR_X", When: func(a Attempt) bool { return a.Task == id }})
 			testkit.Equal(t, "a fault", report("k", id), any("ERROR_X"))
 		})
 	}
-}
-
-// The protocol in_php records one report per task.
-func TestInPHPReports(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(constantOptions)
-		id := buy(t, s)
-		time.Sleep(constantOptions.Median)
-		testkit.Equal(t, "report", get(t, s, "/res.php?key=k&action=reportbad&id="+id), "OK_REPORT_RECORDED")
-		testkit.Equal(t, "again", get(t, s, "/res.php?key=k&action=reportgood&id="+id), "ERROR_DUPLICATE_REPORT")
-		testkit.Equal(t, "report in the ledger", s.Sold()[0].Reported, "bad")
-	})
 }

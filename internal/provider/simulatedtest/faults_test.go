@@ -1,6 +1,12 @@
 package simulatedtest
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -33,17 +39,26 @@ func TestFaultsOnTheWire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := New(optionsWith(func(o *Setup) { o.Faults = []Fault{c.fault} }))
-			server := serve(t, s)
+			server := httptest.NewServer(s)
+			// Closing the server waits for the calls that a fault delays, so the service must end them first.
+			t.Cleanup(func() { s.Close(); server.Close() })
 			limit := 10 * time.Second
-			if c.status == 0 && c.fault.Kind != Drop {
+			if c.fault.Kind == Hang {
 				limit = 300 * time.Millisecond // only this limit ends these calls
 			}
-			status, body, err := fetch(t, newHTTPClient(limit), server.URL+recaptchaQuery("json", "1"))
-			if c.status == 0 && err == nil {
-				t.Errorf("got %d %q", status, body)
-			}
-			if c.status != 0 && (err != nil || status != c.status || !strings.Contains(body, c.part)) {
-				t.Errorf("got %d %.60q, %v", status, body, err)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+recaptchaQuery("json", "1"), nil)
+			testkit.NoError(t, err)
+			resp, err := server.Client().Transport.RoundTrip(r) // follows no redirect
+			testkit.Equal(t, fmt.Sprint("an error: ", err), err != nil, c.status == 0)
+			if err == nil {
+				body, err := io.ReadAll(resp.Body)
+				testkit.NoError(t, errors.Join(err, resp.Body.Close()))
+				testkit.Equal(t, "status", resp.StatusCode, c.status)
+				if !strings.Contains(string(body), c.part) {
+					t.Errorf("got %.60q", body)
+				}
 			}
 			// The service may notice later than the caller that a call has ended.
 			for s.Totals().Submitted+s.Totals().Refused == 0 {

@@ -2,7 +2,6 @@ package simulatedtest
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -22,7 +21,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	testSitekey = "6LeIxAcTAAAAAJcZVRqyHh71UMIEGNQ_MXjiZKhI" // Google's published test key
 	testPage    = "https://staging.example.com/login"
-	testHex     = "81dc9bdb52d04dc20036dbd8313ed055"
 )
 
 // constantOptions gives all tasks the same lead time.
@@ -35,22 +33,11 @@ func optionsWith(change func(*Setup)) Setup {
 	return o
 }
 
-// handle calls the handler without a network.
-func handle(t *testing.T, s http.Handler, method, target, kind, body string) *httptest.ResponseRecorder {
+// ask makes a call without a network, requires the status 200, and returns the body.
+func ask(t *testing.T, s http.Handler, method, target, body string) string {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
-	if kind != "" {
-		r.Header.Set("Content-Type", kind)
-	}
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
-	return w
-}
-
-// ask makes a call, requires the status 200, and returns the body.
-func ask(t *testing.T, s http.Handler, method, target, kind, body string) string {
-	t.Helper()
-	w := handle(t, s, method, target, kind, body)
+	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body)))
 	if w.Code != http.StatusOK {
 		t.Fatalf("%s %s: status %d: %s", method, target, w.Code, w.Body)
 	}
@@ -60,35 +47,24 @@ func ask(t *testing.T, s http.Handler, method, target, kind, body string) string
 // get calls a path of in_php with a query.
 func get(t *testing.T, s http.Handler, pathAndQuery string) string {
 	t.Helper()
-	return ask(t, s, http.MethodGet, pathAndQuery, "", "")
+	return ask(t, s, http.MethodGet, pathAndQuery, "")
 }
 
 // post calls a path of the protocol create_task and decodes the answer.
-func post(t *testing.T, s *Service, path, body string) map[string]any {
+func post(t *testing.T, s *Service, path, body string) (answer map[string]any) {
 	t.Helper()
-	return decode(t, ask(t, s, http.MethodPost, path, "application/json", body))
+	testkit.NoError(t, json.Unmarshal([]byte(ask(t, s, http.MethodPost, path, body)), &answer))
+	return answer
 }
 
-func decode(t *testing.T, text string) map[string]any {
-	t.Helper()
-	var v map[string]any
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("answer %q is no JSON object: %v", text, err)
-	}
-	return v
-}
-
-// recaptchaQuery returns the query of a submit. The argument more contains pairs of names and
-// values that replace or add parameters. An empty value removes a parameter.
+// recaptchaQuery returns the query of a submit. The argument more contains pairs of names and values that add
+// parameters.
 func recaptchaQuery(more ...string) string {
 	v := url.Values{
 		"key": {"k"}, "method": {"userrecaptcha"}, "googlekey": {testSitekey}, "pageurl": {testPage},
 	}
 	for pair := range slices.Chunk(more, 2) {
 		v.Set(pair[0], pair[1])
-		if pair[1] == "" {
-			v.Del(pair[0])
-		}
 	}
 	return "/in.php?" + v.Encode()
 }
@@ -123,38 +99,4 @@ func orderTask(t *testing.T, s *Service, body string) string {
 		t.Fatalf("no task for %s", body)
 	}
 	return strconv.FormatInt(int64(id), 10)
-}
-
-// serve starts a server for the service on a real socket.
-func serve(t *testing.T, s *Service) *httptest.Server {
-	t.Helper()
-	server := httptest.NewServer(s)
-	// Closing the server waits for calls in flight, so the service must first end the calls that a
-	// fault delays.
-	t.Cleanup(func() { s.Close(); server.Close() })
-	return server
-}
-
-// newHTTPClient returns a client without idle connections, so that no request is sent twice and no
-// connection leaks.
-func newHTTPClient(timeout time.Duration) *http.Client {
-	return &http.Client{
-		Timeout:       timeout,
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-// fetch requests a URL.
-func fetch(t *testing.T, c *http.Client, address string) (int, string, error) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	testkit.NoError(t, err)
-	resp, err := c.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(body), err
 }

@@ -1,11 +1,9 @@
 package provider
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"poold/internal/captcha"
@@ -22,26 +20,22 @@ func TestPace(t *testing.T) {
 	testkit.Equal(t, "first poll and interval of the simulated provider", fmt.Sprint(first, interval), "2s 1s")
 }
 
-func TestABalanceIsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
-		c, _, _, says := newScriptedClient(t, targets.Provider{Balance: true})
-		says(http.StatusOK, "2.5")
-		testkit.NoError(t, c.ReadBalance(ctx))
-		if b := c.Balance(); b == nil || *b != 2.5 {
-			t.Errorf("balance %v", b)
-		}
-		says(http.StatusOK, `{"status":1,"request":"a lot"}`)
-		if err := c.ReadBalance(ctx); err == nil {
-			t.Error("a balance that is not a number is accepted")
-		}
-		if b := c.Balance(); b == nil || *b != 2.5 {
-			t.Errorf("the last good balance is gone: %v", b)
-		}
+// An answer without a balance leaves the last one, which TestReplies reads.
+func TestALastBalanceStays(t *testing.T) {
+	c, _, _, says := newScriptedClient(t, targets.Provider{Balance: true})
+	says(http.StatusOK, "2.5")
+	testkit.NoError(t, c.ReadBalance(t.Context()))
+	says(http.StatusOK, "a lot")
+	testkit.Equal(t, "the answer is refused", c.ReadBalance(t.Context()) != nil, true)
+	testkit.Equal(t, "balance", *c.Balance(), 2.5)
+}
 
-		off, _, w, _ := newScriptedClient(t, targets.Provider{})
-		if err := off.ReadBalance(ctx); err != nil || w.count() != 0 || off.Balance() != nil {
-			t.Errorf("a balance that is switched off is read: %v", err)
-		}
-	})
+// TestRequests has the calls of balances and reports that are made.
+func TestCallsThatAreNotMade(t *testing.T) {
+	c, _, w, _ := newScriptedClient(t, targets.Provider{Balance: false})
+	testkit.NoError(t, c.ReadBalance(t.Context()))
+	testkit.Equal(t, "a balance that is switched off is known", c.Balance() != nil, false)
+	err := c.Report(t.Context(), "", captcha.Turnstile, true)
+	testkit.ErrorIs(t, "a report without the id of a task", err, ErrNoReport)
+	testkit.Equal(t, "calls", w.count(), 0)
 }

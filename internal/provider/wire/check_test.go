@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/base64"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -11,13 +10,17 @@ import (
 	"poold/internal/testkit"
 )
 
-// A picture that is too large is refused with the code of its protocol.
+// The largest picture is read, and a larger one is refused with the code of its protocol.
 func TestLargePictures(t *testing.T) {
-	large := base64.StdEncoding.EncodeToString(append([]byte("GIF89a"), make([]byte, captcha.MostPicture-5)...))
-	form := url.Values{"method": {"base64"}, "body": {large}}
-	r := Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}
-	testkit.Equal(t, "in.php", Read(r).Order.Bad, CodeTooBig)
-	testkit.Equal(t, "createTask", readTask(t, `"type":"ImageToTextTask","body":"`+large+`"`).Bad, CodeTooBig)
+	for size, want := range map[int]string{captcha.MostPicture: "", captcha.MostPicture + 1: CodeTooBig} {
+		picture := append([]byte("GIF89a"), make([]byte, size-len("GIF89a"))...)
+		form, err := InPHPForm(captcha.Identity{Type: captcha.Image}, picture, "generic")
+		testkit.NoError(t, err)
+		r := Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}
+		testkit.Equal(t, "in.php", Read(r).Order.Bad, want)
+		body := base64.StdEncoding.EncodeToString(picture)
+		testkit.Equal(t, "createTask", readTask(t, `"type":"ImageToTextTask","body":"`+body+`"`).Bad, want)
+	}
 }
 
 // readTask parses a createTask call with the given fields of the task. These fields replace the

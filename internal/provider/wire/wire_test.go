@@ -138,21 +138,3 @@ func TestServersReadWhatClientsWrite(t *testing.T) {
 		t.Error("a key of another type is left out without a word")
 	}
 }
-
-func TestFieldsOfPictures(t *testing.T) {
-	fields, err := CreateTaskBody(captcha.Identity{Type: captcha.Image, Picture: captcha.Picture{Language: "ru"}}, nil, "",
-		"2captcha")
-	if err != nil || fields["languagePool"] != "rn" {
-		t.Errorf("the pool of Russian workers is %v, %v", fields["languagePool"], err)
-	}
-	// The form contains the largest picture and captchaai's alternative field names.
-	form, err := InPHPForm(captcha.Identity{Type: captcha.Image}, append([]byte("GIF89a"), make([]byte, 1<<20-6)...),
-		"captchaai")
-	testkit.NoError(t, err)
-	form.Set("minLen", "9")
-	form.Set("maxLen", "9")
-	o := Read(Request{Method: http.MethodPost, Path: "/in.php", Body: []byte(form.Encode())}).Order
-	if p := o.Identity.Picture; o.Bad != "" || p.MinLength != 9 || p.MaxLength != 9 || p.SHA256 == "" {
-		t.Errorf("%s: %+v", o.Bad, p)
-	}
-}

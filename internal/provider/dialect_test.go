@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,12 +84,18 @@ type reply struct {
 
 // repliesOf reads a file of testdata: below a heading, which begins with #, each line is an answer of a service, and
 // the next line, which is indented, says what it means. A line that begins with go: is a string of Go.
+// {9 times x} means nine times x.
 func repliesOf(t testing.TB, file string) (all []reply) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + file)
 	testkit.NoError(t, err)
 	var heading []string
-	lines := strings.Split(string(text), "\n")
+	repeated := regexp.MustCompile(`\{\d+ times \S+?\}`).ReplaceAllStringFunc(string(text), func(in string) string {
+		digits, word, _ := strings.Cut(in[1:len(in)-1], " times ")
+		n, _ := strconv.Atoi(digits)
+		return strings.Repeat(word, n)
+	})
+	lines := strings.Split(repeated, "\n")
 	for i, line := range lines {
 		if title, is := strings.CutPrefix(line, "# "); is {
 			heading = strings.Fields(title)
@@ -189,22 +196,6 @@ func reportReply(t *testing.T, provider targets.Provider, status int, reply stri
 	e := faultOf(t, err)
 	testkit.Equal(t, reply+": unknown", e.Unknown, false)
 	return e.Class.String() + " " + e.Code
-}
-
-func TestALongReply(t *testing.T) {
-	longest := strings.Repeat("x", longText)
-	for _, row := range []struct {
-		kind        captcha.Type
-		reply, want string
-	}{
-		{captcha.RecaptchaV2, `{"status":1,"request":"03AF","user_agent":"` + strings.Repeat("x", 16<<10+1) + `"}`,
-			"token 03AF"},
-		{captcha.Image, `{"status":1,"request":"` + longest + `"}`, "token " + longest},
-		{captcha.Image, `{"status":1,"request":"` + longest + `x"}`, capacity},
-	} {
-		testkit.Equal(t, "a long reply", pollReply(t, targets.Provider{}, captcha.Identity{Type: row.kind}, row.reply),
-			row.want)
-	}
 }
 
 // resultWord describes the result of a call by its text, or by the class and code of its error.

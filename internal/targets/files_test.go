@@ -77,26 +77,20 @@ func TestUnusableFilesAreRefused(t *testing.T) {
 	}
 }
 
-// The certificate and its key are read and must belong together.
-func TestCertificateIsRead(t *testing.T) {
-	const section = "server: {tls: {cert: /tls.crt, key: /tls.key}}\n"
-	for content, want := range map[string]string{
-		"":       "the file /tls.crt is empty: write the value into it",
-		"denied": "the file /tls.crt cannot be read: permission denied: allow the user of the daemon to read it",
-		"CANARY": "the certificate and the key cannot be used: failed to find any PEM data in certificate input: " +
-			"write a certificate and its key, both as PEM",
+// Certificates and keys are read, must be PEM and belong together.
+func TestCertificatesAreRead(t *testing.T) {
+	const pair = "server: {tls: {cert: /tls.crt, key: /tls.key}}\n"
+	const issuers = "redis: {url: 'rediss://h', tls: {ca: /tls.crt}}\n"
+	for _, c := range []struct{ section, content, want string }{
+		{pair, "", "server.tls.cert: the file /tls.crt is empty: write the value into it"},
+		{pair, "denied",
+			"server.tls.cert: the file /tls.crt cannot be read: permission denied: allow the user of the daemon to read it"},
+		{pair, "CANARY", "server.tls: the certificate and the key cannot be used: failed to find any PEM data in " +
+			"certificate input: write a certificate and its key, both as PEM"},
+		{issuers, "CANARY", "redis.tls.ca: the file has no certificate as PEM"},
 	} {
-		_, err := Parse("pools.yaml", []byte(section+minimal()),
-			filesOf(map[string]string{"/tls.crt": content, "/tls.key": "CANARY"}))
-		if err == nil || !strings.Contains(err.Error(), "pools.yaml:1: server.tls") || !strings.Contains(err.Error(), want) ||
-			strings.Contains(err.Error(), "CANARY") {
-			t.Errorf("%q: %v\nwant %s", content, err, want)
-		}
+		_, err := Parse("pools.yaml", []byte(c.section+minimal()),
+			filesOf(map[string]string{"/tls.crt": c.content, "/tls.key": "CANARY"}))
+		testkit.Equal(t, "problem of "+c.content, fmt.Sprint(err), "pools.yaml:1: "+c.want)
 	}
-}
-
-func TestIssuersAreRead(t *testing.T) {
-	const section = "redis: {url: 'rediss://h', tls: {ca: /ca.pem}}\n"
-	_, err := Parse("pools.yaml", []byte(section+minimal()), filesOf(map[string]string{"/ca.pem": "CANARY"}))
-	testkit.Equal(t, "error", fmt.Sprint(err), "pools.yaml:1: redis.tls.ca: the file has no certificate as PEM")
 }

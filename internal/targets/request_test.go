@@ -20,13 +20,17 @@ import (
 const onPage = `"pageurl":"https://staging.example.com/login"`
 
 // ReadSolve reads every field, and reports each fault of a request with its field and remedy, without the
-// proxy and the picture.
+// proxy and the picture. SolveOf accepts the same identities.
 func TestReadSolve(t *testing.T) {
 	checkFiles(t, "testdata/requests.txtar", func(file caseFile) string {
 		got, err := ReadSolve(bytes.TrimSuffix(file.data, []byte("\n")))
 		if err != nil && reflect.DeepEqual(got, SolveRequest{}) {
 			return err.Error() + "\n"
 		}
+		same, err := SolveOf(got.Identity, got.Image)
+		testkit.NoError(t, err)
+		testkit.DeepEqual(t, "request of "+file.name, same,
+			SolveRequest{Identity: got.Identity, Image: got.Image, Timeout: 2 * time.Minute, Dedup: DedupRequest})
 		return fmt.Sprintf("accepted: %+v\n", got)
 	})
 	v2 := func(more string) string { return `{"type":"recaptcha_v2","sitekey":"k",` + onPage + more + `}` }
@@ -101,44 +105,24 @@ func numberedFields(n int) string {
 	return "{" + body.String()[1:] + "}"
 }
 
-// SolveOf and ReadSolve accept the same identities and report the same faults.
-func TestSolveOfAgreesWithReadSolve(t *testing.T) {
-	const page = "https://staging.example.com/login"
-	v2 := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "k", Pageurl: page}
+// SolveOf reports the same faults as ReadSolve.
+func TestSolveOfReportsFaults(t *testing.T) {
+	v2 := captcha.Identity{Type: captcha.RecaptchaV2, Sitekey: "k", Pageurl: "https://staging.example.com/login"}
 	with := func(change func(id *captcha.Identity)) captcha.Identity {
 		id := v2
 		change(&id)
 		return id
 	}
-	hash := strings.Repeat("0f", 32)
-	for _, good := range []captcha.Identity{
-		v2,
-		with(func(id *captcha.Identity) {
-			id.Invisible, id.DataS, id.Proxy, id.ProxyType = true, "d", "u:p@h:1", "http"
-		}),
-		{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: page, MinScore: 0.3},
-		{Type: captcha.Image, Picture: captcha.Picture{SHA256: hash, MinLength: 4, Math: true, Charset: captcha.Digits}},
-	} {
-		var image []byte
-		if good.Type == captcha.Image {
-			image = []byte("the caller checked it")
-		}
-		got, err := SolveOf(good, image)
-		if want := (SolveRequest{Identity: good, Image: image, Timeout: 2 * time.Minute, Dedup: DedupRequest}); err != nil ||
-			!reflect.DeepEqual(got, want) {
-			t.Errorf("%+v: %+v, %v", good, got, err)
-		}
-	}
 	for _, tc := range []struct {
 		id   captcha.Identity
 		want string
 	}{
-		{captcha.Identity{Type: captcha.HCaptcha, Pageurl: page}, "sitekey: is missing: hcaptcha needs it"},
+		{captcha.Identity{Type: captcha.HCaptcha, Pageurl: v2.Pageurl}, "sitekey: is missing: hcaptcha needs it"},
 		{with(func(id *captcha.Identity) { id.Data = "d" }), "data: belongs to turnstile, not to recaptcha_v2: remove it"},
 		{with(func(id *captcha.Identity) { id.DataS = "a\xff" }), "data_s: must be valid UTF-8"},
 		{with(func(id *captcha.Identity) { id.Proxy, id.ProxyType = "u:CANARY@h", "http" }),
 			"proxy: must be host:port or user:password@host:port"},
-		{captcha.Identity{Type: captcha.RecaptchaV3, Sitekey: "k", Pageurl: page, MinScore: 1},
+		{with(func(id *captcha.Identity) { id.Type, id.MinScore = captcha.RecaptchaV3, 1 }),
 			`min_score: must be a number from 0.1 to 0.9, not "1"`},
 	} {
 		if _, err := SolveOf(tc.id, nil); err == nil || err.Error() != tc.want {

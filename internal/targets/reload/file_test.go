@@ -170,16 +170,14 @@ func TestInvalidFileChangesNothing(t *testing.T) {
 	testkit.Equal(t, "errors in the log for five bad contents, each read three times",
 		b.log.Count("level=ERROR", "refused"), 5)
 
-	b.write(minimal("depth: 3"))
-	b.must(b.Reload(ctx, "ci"))
+	b.apply(minimal("depth: 3"))
 	b.must(b.Reload(ctx, "ci"))
 	if s := b.Status(); !s.OK || !s.RefusedAt.IsZero() || len(s.Problems) != 0 || b.depth() != 3 || len(b.applied) != 1 {
 		t.Errorf("after the good content is back: %+v", s)
 	}
 	testkit.Equal(t, "lines about the recovery", b.log.Count("level=INFO", "was applied", `changes=""`), 1)
 
-	b.write("# The lines of the warnings differ.\n" + minimal("depth: 4"))
-	b.must(b.Reload(ctx, "ci"))
+	b.apply("# The lines of the warnings differ.\n" + minimal("depth: 4"))
 	if b.depth() != 4 || len(b.applied) != 2 || b.applied[1] != b.Current() || !b.Status().LoadedAt.After(loadedAt) {
 		t.Errorf("a good change: %+v", b.Status())
 	}

@@ -14,14 +14,14 @@ import (
 )
 
 // A change of pools.yaml, and of a file to which it refers, causes a reload: a write, a rename, as editors do it, and
-// a new link in the middle of a chain, as Kubernetes does it. A file that cannot be used is reported, and the last valid
-// Set stays in use.
+// a new link in the middle of a chain, as Kubernetes does it. A file that cannot be used is reported, and the last
+// valid Set stays in use.
 func TestWatchSeesEachChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		text    func(depth int) string
 		missing string
 	}{
-		"pools.yaml": {func(depth int) string { return minimal("depth: " + strconv.Itoa(depth)) }, "no such file or directory"},
+		"pools.yaml": {func(depth int) string { return minimal(fmt.Sprint("depth: ", depth)) }, "no such file or directory"},
 		"secret":     {strconv.Itoa, "secret does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,17 +13,12 @@ import (
 	"poold/internal/testkit"
 )
 
-func valuesOf(t testing.TB, query string) url.Values {
-	t.Helper()
-	v, err := url.ParseQuery(query)
-	testkit.NoError(t, err)
-	return v
-}
-
 // callbackOutcome describes a callback about a task of the given type.
 func callbackOutcome(t *testing.T, kind, query, body string) string {
 	t.Helper()
-	c, err := ReadCallback(valuesOf(t, query), []byte(body))
+	values, err := url.ParseQuery(query)
+	testkit.NoError(t, err)
+	c, err := ReadCallback(values, []byte(body))
 	if c.Err != nil && c.Solution != (Solution{}) || err != nil && c != (Callback{}) {
 		t.Errorf("%.200s %.200s: %+v beside an error", query, body, c)
 	}

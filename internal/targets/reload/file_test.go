@@ -98,21 +98,12 @@ func (b *testFile) refuse(text, why string) {
 // startWatch runs the File until the test ends.
 func (b *testFile) startWatch() { testkit.Run(b.t, b.Run) }
 
-func (b *testFile) waitUntil(what string, ok func() bool) {
-	b.t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("%s did not happen; status %+v", what, b.Status())
-		}
-	}
-}
-
 // depth returns the depth of the first target in use.
 func (b *testFile) depth() int { return b.Current().Targets[0].Depth }
 
 func (b *testFile) untilDepth(depth int) {
 	b.t.Helper()
-	b.waitUntil("the new depth", func() bool { return b.depth() == depth && b.Status().OK })
+	testkit.Within(b.t, 5*time.Second, "the new depth", func() bool { return b.depth() == depth && b.Status().OK })
 }
 
 func TestLoadFails(t *testing.T) {

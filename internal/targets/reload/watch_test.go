@@ -54,7 +54,7 @@ func TestWatchSeesEachChange(t *testing.T) {
 			}
 
 			reported := func(why string) {
-				b.waitUntil("the report "+why, func() bool {
+				testkit.Within(t, 5*time.Second, "the report "+why, func() bool {
 					s := b.Status()
 					return !s.OK && len(s.Problems) == 1 && strings.Contains(s.Problems[0].Text, why)
 				})

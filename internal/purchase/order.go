@@ -116,7 +116,7 @@ func (o *order) onRedis(at time.Time) time.Time {
 	return o.at.Add(at.Sub(o.placed).Truncate(time.Millisecond))
 }
 
-// trigger is an event that may end an order.
+// trigger is what may end an order.
 type trigger string
 
 const (
@@ -173,7 +173,7 @@ var ends = map[situation]ending{
 	{pool.Bought, late}:          {outcome: pool.Late, anyone: true, answers: true, says: outcomeUnknown},
 }
 
-// news is an event of an order with its details.
+// news is a trigger with its details.
 type news struct {
 	trigger  trigger
 	by       string // Purchase.EndedBy

@@ -47,8 +47,7 @@ func TestKeyRotation(t *testing.T) {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			before, listing := keyed("old")
 			after, present := keyed("new")
-			before.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "old"}, c.old }
-			after.poll = func(int, string) (provider.Solution, error) { return provider.Solution{Token: "new"}, c.new }
+			before.pollErr, after.pollErr = c.old, c.new
 			r := w.replica("r1", listing)
 			r.mustBuy(spec())
 			time.Sleep(5 * second)
@@ -64,30 +63,24 @@ func TestKeyRotation(t *testing.T) {
 	bubble(t, "a key is revoked before the file has the new one", func(t *testing.T, w *world) {
 		before, listing := keyed("old")
 		after, present := keyed("new")
-		before.poll = func(int, string) (provider.Solution, error) { return provider.Solution{}, wrongKey }
+		before.pollErr = wrongKey
 		r := w.replica("r1", listing)
 		for range 4 {
 			r.mustBuy(spec())
 		}
 		time.Sleep(30 * second)
 		testkit.Equal(t, "brake of the old key", w.brake("main.old"), "account")
-		var refused *pool.NotPlacedError
-		if err := r.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonBrake {
-			t.Errorf("with the revoked key: %v", err)
-		}
+		r.mustRefuse(spec(), pool.ReasonBrake)
 		r.SetProviders([]purchase.Listing{present})
 		time.Sleep(5 * second)
 		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active active active solved solved solved solved")
 		r.mustBuy(spec())
 		testkit.Equal(t, "submits with the new key", after.submitted(), 1)
 		testkit.Equal(t, "logged", r.log.Count("a provider is up again"), 1)
-		testkit.Equal(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateOK)
+		testkit.Equal(t, "state", r.state(0), provider.StateOK)
 	})
 	bubble(t, "a wrong key is replaced by another wrong one, and by a good one", func(t *testing.T, w *world) {
-		refuses := func(f *fake) {
-			f.submit = func(int, provider.Submission) (string, error) { return "", wrongKey }
-			f.threads, f.threadsErr = 1, wrongKey
-		}
+		refuses := func(f *fake) { f.submitErr, f.threads, f.threadsErr = wrongKey, 1, wrongKey }
 		before, listing := keyed("old")
 		refuses(before)
 		r := w.replica("r1", listing)
@@ -103,9 +96,9 @@ func TestKeyRotation(t *testing.T) {
 			ups     int
 		}{{replaced, provider.StateDown, 0}, {repaired, provider.StateOK, 1}} {
 			r.SetProviders([]purchase.Listing{c.listing})
-			testkit.Equal(t, "at once with "+c.listing.Fingerprint, r.Providers(t.Context())[0].State.Kind, provider.StateDown)
+			testkit.Equal(t, "at once with "+c.listing.Fingerprint, r.state(0), provider.StateDown)
 			time.Sleep(2400 * time.Millisecond)
-			testkit.Equal(t, "after the first calls of "+c.listing.Fingerprint, r.Providers(t.Context())[0].State.Kind, c.state)
+			testkit.Equal(t, "after the first calls of "+c.listing.Fingerprint, r.state(0), c.state)
 			ups := r.log.Count("a provider is up again", "took=5s") + r.log.Count("a provider is up again", "took=6s")
 			testkit.Equal(t, "logged, with the time since the first fault", ups, c.ups)
 		}
@@ -120,7 +113,7 @@ func TestKeyRotation(t *testing.T) {
 		time.Sleep(2 * second)
 		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active solved solved")
 		r.SetProviders([]purchase.Listing{listing})
-		f.set(func() { f.poll = notReady })
+		f.fail(nil, provider.ErrNotReady)
 		r.mustBuy(spec())
 		r.stop()
 		next := newFake("other")
@@ -128,9 +121,7 @@ func TestKeyRotation(t *testing.T) {
 		renamed.Fingerprint = "k"
 		two := w.replica("r2") // its file has no provider: the order is stranded until the reload
 		time.Sleep(10 * second)
-		if s := two.log.String(); two.log.Count("cannot be collected", "provider=main") != 1 {
-			t.Errorf("not logged once that the order cannot be collected: %s", s)
-		}
+		testkit.Equal(t, "logged", two.log.Count("cannot be collected", "provider=main"), 1)
 		two.SetProviders([]purchase.Listing{renamed})
 		time.Sleep(4 * second)
 		testkit.Equal(t, "rows in the outbox", w.kinds(), "active active solved solved active solved")
@@ -155,7 +146,7 @@ func TestPollTimes(t *testing.T) {
 	} {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f := newFake("main")
-			f.limit, f.poll = c.limit, notReady
+			f.limit, f.pollErr = c.limit, provider.ErrNotReady
 			e := f.listing()
 			e.Callbacks.Fallback = c.fallback
 			if c.called {
@@ -198,8 +189,7 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 			r := w.replica("r1", f.listing())
 			at := time.Now()
 			r.buys.Go(func() {
-				s := spec()
-				r.Buy(t.Context(), s, func(captcha.ID, error) { time.Sleep(2 * second) })
+				r.Buy(t.Context(), spec(), func(captcha.ID, error) { time.Sleep(2 * second) })
 			})
 			time.Sleep(40 * second)
 			_, born := w.take(r)
@@ -214,34 +204,22 @@ func TestTheAgeOfAPolledToken(t *testing.T) {
 func TestAnAccountFault(t *testing.T) {
 	bubble(t, "a fault of the account at a poll stops submits", func(t *testing.T, w *world) {
 		f := newFake("main")
-		fault := fails(provider.Account, "IP_BANNED")
-		f.submit = func(n int, _ provider.Submission) (string, error) {
-			if n > 1 {
-				return "", fault
-			}
-			return "T1", nil
-		}
-		f.poll = func(int, string) (provider.Solution, error) { return provider.Solution{}, fault }
+		f.pollErr = fails(provider.Account, "IP_BANNED")
 		r := w.replica("r1", f.listing())
 		r.mustBuy(spec())
+		f.fail(f.pollErr, f.pollErr)
 		time.Sleep(11*second + second/2) // a poll is before the order that the end of the brake would allow
-		for range 119 {
-			_ = r.buy(spec())
-			time.Sleep(second)
-		}
+		tryFor(119, r)
 		testkit.Equal(t, "polls", f.pollTimes(), "10 70 120")
 		testkit.Equal(t, "submits: the polls are the probes", f.submitted(), 1)
 		testkit.Equal(t, "rows in the outbox", strings.Count(w.kinds(), "lost"), 1)
 	})
 	bubble(t, "only submits fail: orders in flight are asked for as before", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.poll = notReady
+		f.pollErr = provider.ErrNotReady
 		r := w.replica("r1", f.listing())
 		r.mustBuy(spec())
-		f.set(func() {
-			fault := fails(provider.Account, "IP_BANNED")
-			f.submit = func(int, provider.Submission) (string, error) { return "", fault }
-		})
+		f.fail(fails(provider.Account, "IP_BANNED"), f.pollErr)
 		_ = r.buy(spec())
 		time.Sleep(31 * second)
 		testkit.Equal(t, "brake", w.brake("main.main-key"), "account")
@@ -249,66 +227,42 @@ func TestAnAccountFault(t *testing.T) {
 	})
 	bubble(t, "submits fail", func(t *testing.T, w *world) {
 		f := newFake("main")
-		broken := true
-		f.submit = func(n int, _ provider.Submission) (string, error) {
-			if broken {
-				return "", fails(provider.Account, "ERROR_ZERO_BALANCE")
-			}
-			return fmt.Sprint("T", n), nil
-		}
+		f.submitErr = fails(provider.Account, "ERROR_ZERO_BALANCE")
 		one, two := w.replica("r1", f.listing()), w.replica("r2", f.listing())
-		for range 185 {
-			_ = one.buy(spec())
-			_ = two.buy(spec())
-			time.Sleep(second)
-		}
+		tryFor(185, one, two)
 		testkit.Equal(t, "submits", f.submitted(), 4)
 		s := two.Providers(t.Context())[0]
 		if s.State.Kind != provider.StateDown || s.State.Reason != "ERROR_ZERO_BALANCE" || s.State.Remedy != "repair it" {
 			t.Errorf("the provider is not down for want of money: %+v", s)
 		}
-		f.set(func() { broken = false })
+		f.fail(nil, nil)
 		testkit.NoError(t, two.Probe(t.Context(), "main"))
 		two.mustBuy(spec())
 		time.Sleep(2 * second)
 		one.mustBuy(spec())
-		testkit.Equal(t, "state", one.Providers(t.Context())[0].State.Kind, provider.StateOK)
+		testkit.Equal(t, "state", one.state(0), provider.StateOK)
 	})
 	bubble(t, "polls fail, and orders of another provider prove nothing", func(t *testing.T, w *world) {
 		f, other := newFake("main"), newFake("other")
-		f.poll = func(int, string) (provider.Solution, error) {
-			return provider.Solution{}, fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST")
-		}
-		other.poll = notReady
+		f.pollErr, other.pollErr = fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST"), provider.ErrNotReady
 		one, two := w.replica("r1", f.listing(), other.listing()), w.replica("r2", f.listing(), other.listing())
 		s := spec()
 		s.Depth = 2
 		one.mustBuy(s)
 		one.mustBuy(s)
-		var refused *pool.NotPlacedError
-		if err := one.buy(s); !errors.As(err, &refused) || refused.Reason != pool.ReasonEnough {
-			t.Error(err)
-		}
+		one.mustRefuse(s, pool.ReasonEnough)
 		time.Sleep(12 * second)
 		testkit.Equal(t, "decisions", fmt.Sprint(one.turns), fmt.Sprint([]captcha.ID{s.ID, s.ID}))
 		two.mustBuy(s)
 		two.mustBuy(s)
-		if err := two.buy(s); !errors.As(err, &refused) || refused.Reason != pool.ReasonEnough {
-			t.Error(err)
-		}
+		two.mustRefuse(s, pool.ReasonEnough)
 		testkit.Equal(t, "submits", fmt.Sprint(f.submitted(), other.submitted()), "2 2")
 		testkit.Equal(t, "logged", two.log.Count("level=ERROR", "a provider is down", "the other providers get"), 1)
 	})
 	bubble(t, "no token comes: only a token ends it, and another provider gets the orders", func(t *testing.T, w *world) {
 		f, other := newFake("main"), newFake("other")
-		hangs := true
-		f.poll = func(int, string) (provider.Solution, error) {
-			if hangs {
-				return provider.Solution{}, provider.ErrNotReady
-			}
-			return provider.Solution{Token: fmt.Sprint(time.Now())}, nil
-		}
-		f.limit, other.poll, f.balance = 500*second, notReady, new(9.0)
+		f.pollErr, other.pollErr = provider.ErrNotReady, provider.ErrNotReady
+		f.limit, f.balance = 500*second, new(9.0)
 		one, two := w.replica("r1", f.listing(), other.listing()), w.replica("r2", f.listing(), other.listing())
 		s := spec()
 		one.mustBuy(s)
@@ -328,13 +282,13 @@ func TestAnAccountFault(t *testing.T) {
 		state := two.Providers(t.Context())[0].State
 		testkit.Equal(t, "state", fmt.Sprint(state.Kind, " ", time.Since(state.Since).Round(10*second)), "down 40s")
 		testkit.Equal(t, "submits", fmt.Sprint(f.submitted(), other.submitted()), "3 2")
-		f.set(func() { hangs = false })
+		f.fail(nil, nil)
 		time.Sleep(10 * second)
-		testkit.Equal(t, "state after a token", two.Providers(t.Context())[0].State.Kind, provider.StateOK)
+		testkit.Equal(t, "state after a token", two.state(0), provider.StateOK)
 	})
 	bubble(t, "no token comes, and the usual time is near the time-out", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.poll, f.limit = notReady, 40*second
+		f.pollErr, f.limit = provider.ErrNotReady, 40*second
 		r, s := w.replica("r1", f.listing()), spec()
 		s.Usual = 20 * second
 		r.mustBuy(s)
@@ -352,17 +306,15 @@ func TestAnAccountFault(t *testing.T) {
 			{"ERROR_ZERO_BALANCE", 0, provider.StateDown}, {"ERROR_ZERO_BALANCE", 9, provider.StateOK},
 			{"ERROR_KEY_DOES_NOT_EXIST", 9, provider.StateOK}, {"ERROR_IP_NOT_ALLOWED", 9, provider.StateDown},
 		} {
-			f.set(func() {
-				f.submit = func(int, provider.Submission) (string, error) { return "", fails(provider.Account, c.fault) }
-				f.balance = &c.balance
-			})
+			f.fail(fails(provider.Account, c.fault), nil)
+			f.set(func() { f.balance = &c.balance })
 			time.Sleep(2 * time.Minute) // until a probe is due
 			_ = r.buy(spec())
 			time.Sleep(2 * second)
-			testkit.Equal(t, c.fault, r.Providers(t.Context())[0].State.Kind, provider.StateDown)
+			testkit.Equal(t, c.fault, r.state(0), provider.StateDown)
 			testkit.NoError(t, r.Probe(t.Context(), "main"))
 			time.Sleep(2 * second)
-			testkit.Equal(t, fmt.Sprint(c.fault, " with ", c.balance), r.Providers(t.Context())[0].State.Kind, c.state)
+			testkit.Equal(t, fmt.Sprint(c.fault, " with ", c.balance), r.state(0), c.state)
 		}
 	})
 	bubble(t, "a fault of the account is seen before the first order", func(t *testing.T, w *world) {
@@ -371,7 +323,7 @@ func TestAnAccountFault(t *testing.T) {
 		r := w.replica("r1", f.listing())
 		time.Sleep(second)
 		testkit.Equal(t, "brake", w.brake("main.main-key"), "account")
-		testkit.Equal(t, "state", r.Providers(t.Context())[0].State.Kind, provider.StateDown)
+		testkit.Equal(t, "state", r.state(0), provider.StateDown)
 	})
 }
 
@@ -380,21 +332,12 @@ func TestAnAccountFault(t *testing.T) {
 func TestOutages(t *testing.T) {
 	bubble(t, "polls fail", func(t *testing.T, w *world) {
 		f := newFake("main")
-		broken := true
-		f.poll = func(_ int, task string) (provider.Solution, error) {
-			if broken {
-				return provider.Solution{}, unheard("odd")
-			}
-			return provider.Solution{Token: "of-" + task}, nil
-		}
+		f.pollErr = unheard("odd")
 		r := w.replica("r1", f.listing())
-		for range 100 {
-			_ = r.buy(spec())
-			time.Sleep(second)
-		}
+		tryFor(100, r)
 		testkit.Equal(t, "submits until the polls fail", f.submitted(), 10)
 		testkit.Equal(t, "brake", w.brake("main.main-key"), "polls")
-		f.set(func() { broken = false })
+		f.fail(nil, nil)
 		time.Sleep(7 * second)
 		testkit.Equal(t, "brake", w.brake("main.main-key"), "")
 		testkit.Equal(t, "solved", strings.Count(w.kinds(), "solved"), 10)
@@ -418,52 +361,36 @@ func TestOutages(t *testing.T) {
 	})
 	bubble(t, "submits fail", func(t *testing.T, w *world) {
 		f := newFake("main")
-		broken := true
-		f.submit = func(n int, _ provider.Submission) (string, error) {
-			if broken {
-				return "", unheard("http_502")
-			}
-			return fmt.Sprint("T", n), nil
-		}
+		f.submitErr = unheard("http_502")
 		e := f.listing()
 		e.Concurrency = 100
 		r := w.replica("r1", e)
-		for range 26 {
-			_ = r.buy(spec())
-			time.Sleep(second)
-		}
+		tryFor(26, r)
 		testkit.Equal(t, "submits: five, and one each 10 s", f.submitted(), 7)
 		testkit.Equal(t, "logged", r.log.Count("a submit got no proper answer"), 1)
 		s := r.Providers(t.Context())[0]
 		testkit.Equal(t, "reason", s.State.Reason, "no proper answer: http_502")
-		f.set(func() { broken = false })
+		f.fail(nil, nil)
 		time.Sleep(9 * second)
 		r.mustBuy(spec())
 		r.mustBuy(spec())
 	})
 	bubble(t, "the service's front refuses submits", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.submit = func(int, provider.Submission) (string, error) {
-			return "", &provider.Error{Class: provider.Capacity, Code: "http_503", Delay: 5 * second}
-		}
+		f.submitErr = &provider.Error{Class: provider.Capacity, Code: "http_503", Delay: 5 * second}
 		one, two := w.replica("r1", f.listing()), w.replica("r2", f.listing())
 		for range 10 { // the pauses of a busy service grow, so that two replicas make few calls
-			_ = one.buy(spec())
-			time.Sleep(second)
-			_ = two.buy(spec())
-			time.Sleep(second)
+			tryFor(1, one)
+			tryFor(1, two)
 		}
 		s := one.Providers(t.Context())[0]
 		testkit.Equal(t, "state", fmt.Sprint(s.State.Kind, ": ", s.State.Reason), "down: no proper answer: http_503")
-		f.set(func() {
-			broke := fails(provider.Account, "ERROR_ZERO_BALANCE")
-			f.submit = func(int, provider.Submission) (string, error) { return "", broke }
-		})
+		f.fail(fails(provider.Account, "ERROR_ZERO_BALANCE"), nil)
 		time.Sleep(11 * second)
 		_ = one.buy(spec())
 		time.Sleep(2 * second)
 		testkit.Equal(t, "logged for the other fault", two.log.Count("a provider is down", "ERROR_ZERO_BALANCE"), 1)
-		f.set(func() { f.submit = nil })
+		f.fail(nil, nil)
 		time.Sleep(time.Minute)
 		one.mustBuy(spec())
 		time.Sleep(2 * second)
@@ -476,34 +403,23 @@ func TestOutages(t *testing.T) {
 func TestChoice(t *testing.T) {
 	bubble(t, "the choice between two providers", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
-		second.threads = 1
-		second.poll = notReady
-		empty := fails(provider.Account, "ERROR_ZERO_BALANCE")
-		first.submit = func(int, provider.Submission) (string, error) { return "", empty }
+		second.threads, second.pollErr = 1, provider.ErrNotReady
+		first.submitErr = fails(provider.Account, "ERROR_ZERO_BALANCE")
 		one := w.replica("r1", first.listing(), second.listing())
 		counts := func() string { return fmt.Sprint(first.submitted(), " ", second.submitted()) }
 		one.mustBuy(spec())
 		one.mustBuy(spec())
 		testkit.Equal(t, "ordered", counts(), "1 1")
-		var refused *pool.NotPlacedError
-		if err := one.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
-			t.Errorf("the service allows one thread: %v", err)
-		}
+		one.mustRefuse(spec(), pool.ReasonPermit)                   // the service allows one thread
 		other := w.replica("r2", first.listing(), second.listing()) // has not read the brakes yet
-		if err := other.buy(spec()); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
-			t.Error(err)
-		}
+		other.mustRefuse(spec(), pool.ReasonPermit)
 		time.Sleep(2 * time.Second)
 		s := spec()
 		s.Policy = "best"
-		if err := one.buy(s); !errors.As(err, &refused) {
-			t.Error(err)
-		}
+		one.mustRefuse(s, pool.ReasonPermit)
 		time.Sleep(60 * time.Second)
 		s.Probe = true
-		if err := one.buy(s); !errors.As(err, &refused) || refused.Reason != pool.ReasonPermit {
-			t.Errorf("the try of a failing identity went to a provider that is down: %v", err)
-		}
+		one.mustRefuse(s, pool.ReasonPermit) // the try of a failing identity does not go to a provider that is down
 		s.Probe = false
 		one.mustBuy(s)
 		testkit.Equal(t, "with a probe", counts(), "2 1")
@@ -511,55 +427,46 @@ func TestChoice(t *testing.T) {
 	})
 	bubble(t, "an operator's probe of a fallback", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
-		wrong := fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST")
-		first.submit = func(int, provider.Submission) (string, error) { return "", wrong }
-		second.submit = first.submit
+		first.submitErr = fails(provider.Account, "ERROR_KEY_DOES_NOT_EXIST")
+		second.submitErr = first.submitErr
 		one, two := w.replica("r1", first.listing(), second.listing()), w.replica("r2", first.listing(), second.listing())
 		one.mustBuy(spec())
 		one.mustBuy(spec())
-		first.set(func() { first.submit = nil })
-		second.set(func() { second.submit = nil })
+		first.fail(nil, nil)
+		second.fail(nil, nil)
 		time.Sleep(61 * time.Second)
 		one.mustBuy(spec())
 		time.Sleep(2 * time.Second)
-		testkit.Equal(t, "with the first one up", one.Providers(t.Context())[1].State.Kind, provider.StateDown)
+		testkit.Equal(t, "with the first one up", one.state(1), provider.StateDown)
 		testkit.Equal(t, "the probe", one.Probe(t.Context(), "second"), nil)
 		time.Sleep(2 * time.Second)
 		two.mustBuy(spec())
 		time.Sleep(2 * time.Second)
-		testkit.Equal(t, "after a probe", one.Providers(t.Context())[1].State.Kind, provider.StateOK)
+		testkit.Equal(t, "after a probe", one.state(1), provider.StateOK)
 	})
 	bubble(t, "a fallback that answers again", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
-		first.submit = func(int, provider.Submission) (string, error) { return "", unheard("http_502") }
-		second.submit, second.threadsErr, second.balance = first.submit, errors.New("http_502"), new(5.0)
+		first.submitErr, second.submitErr = unheard("http_502"), unheard("http_502")
+		second.threadsErr, second.balance = errors.New("http_502"), new(5.0)
 		r := w.replica("r1", first.listing(), second.listing())
-		for range 60 {
-			_ = r.buy(spec())
-			time.Sleep(time.Second)
-		}
+		tryFor(60, r)
 		var refused *pool.NotPlacedError
 		if err := r.buy(spec()); !errors.As(err, &refused) || strings.Count(refused.Text, "provider ") != 2 {
 			t.Errorf("the refusal does not name both providers: %v", err)
 		}
-		testkit.Equal(t, "while both are away", r.Providers(t.Context())[1].State.Kind, provider.StateDown)
-		first.set(func() { first.submit = nil })
-		for range 90 {
-			_ = r.buy(spec())
-			time.Sleep(time.Second)
-		}
-		testkit.Equal(t, "with the first one up", r.Providers(t.Context())[1].State.Kind, provider.StateDown)
-		second.set(func() { second.submit, second.threadsErr = nil, nil })
+		testkit.Equal(t, "while both are away", r.state(1), provider.StateDown)
+		first.fail(nil, nil)
+		tryFor(90, r)
+		testkit.Equal(t, "with the first one up", r.state(1), provider.StateDown)
+		second.set(func() { second.submitErr, second.threadsErr = nil, nil })
 		time.Sleep(61 * time.Second)
 		r.mustBuy(spec())
 		time.Sleep(2 * time.Second)
-		testkit.Equal(t, "after an answer about its balance", r.Providers(t.Context())[1].State.Kind, provider.StateOK)
+		testkit.Equal(t, "after an answer about its balance", r.state(1), provider.StateOK)
 	})
 	bubble(t, "two replicas do not probe an account twice", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
-		first.submit = func(int, provider.Submission) (string, error) {
-			return "", fails(provider.Account, "ERROR_ZERO_BALANCE")
-		}
+		first.submitErr = fails(provider.Account, "ERROR_ZERO_BALANCE")
 		one, two := w.replica("r1", first.listing(), second.listing()), w.replica("r2", first.listing(), second.listing())
 		one.mustBuy(spec())
 		for _, step := range []struct {
@@ -574,7 +481,7 @@ func TestChoice(t *testing.T) {
 	})
 	bubble(t, "an order goes past full and refusing providers", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
-		first.poll, second.poll = notReady, notReady
+		first.pollErr, second.pollErr = provider.ErrNotReady, provider.ErrNotReady
 		full, dear := first.listing(), second.listing()
 		full.Concurrency = 1
 		dear.Price = func(captcha.Type) float64 { return 0.02 } // no order explores it
@@ -642,7 +549,7 @@ func TestChoice(t *testing.T) {
 		if err := r.buy(s); err == nil {
 			t.Error("two orders at once")
 		}
-		time.Sleep(11 * second)
+		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		testkit.Equal(t, "turns", fmt.Sprint(r.turns), fmt.Sprint([]captcha.ID{s.ID}))
 	})

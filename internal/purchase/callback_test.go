@@ -22,7 +22,7 @@ import (
 // calledBack is a provider that sends callbacks, and whose polls are answered "not ready".
 func calledBack(secrets ...captcha.Secret) (*fake, purchase.Listing) {
 	f := newFake("main")
-	f.poll = notReady
+	f.pollErr = provider.ErrNotReady
 	e := f.listing()
 	e.Callbacks = purchase.Callbacks{URL: "https://poold", Secrets: secrets, Fallback: 60 * second, Delay: 10 * second}
 	return f, e
@@ -88,7 +88,7 @@ func TestCallbacks(t *testing.T) {
 func TestACallbackOfAnUnansweredSubmit(t *testing.T) {
 	bubble(t, "a callback comes after a submit without an answer", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
-		f.submit = func(int, provider.Submission) (string, error) { return "", unheard("timeout") }
+		f.submitErr = unheard("timeout")
 		r := w.replica("r1", e)
 		r.mustBuy(spec())
 		r.mustBuy(spec())
@@ -251,7 +251,7 @@ func TestDeadLetters(t *testing.T) {
 func TestSilentCallbacks(t *testing.T) {
 	bubble(t, "callbacks that never come are silent", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
-		f.poll = nil
+		f.pollErr = nil
 		r := w.replica("r1", e)
 		for range 3 {
 			r.mustBuy(spec())
@@ -274,7 +274,7 @@ func TestSilentCallbacks(t *testing.T) {
 	})
 	bubble(t, "callbacks that come to another replica are not silent", func(t *testing.T, w *world) {
 		f, e := calledBack("s")
-		f.poll = nil
+		f.pollErr = nil
 		one, two := w.replica("r1", e), w.replica("r2", e)
 		for i := range 4 {
 			one.mustBuy(spec())

@@ -3,6 +3,7 @@
 package purchase_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,6 +127,28 @@ func (r *replica) mustBuy(s purchase.Spec) {
 	testkit.NoError(r.w.t, r.buy(s))
 }
 
+// mustRefuse expects that no order is placed, for a reason of package pool.
+func (r *replica) mustRefuse(s purchase.Spec, reason string) {
+	r.w.t.Helper()
+	var refused *pool.NotPlacedError
+	if err := r.buy(s); !errors.As(err, &refused) || refused.Reason != reason {
+		r.w.t.Errorf("the order: %v, want a refusal because of %s", err, reason)
+	}
+}
+
+// tryFor tries to place an order at each replica in each second.
+func tryFor(seconds int, replicas ...*replica) {
+	for range seconds {
+		for _, r := range replicas {
+			_ = r.buy(spec())
+		}
+		time.Sleep(second)
+	}
+}
+
+// state returns the state of the nth provider.
+func (r *replica) state(n int) provider.StateKind { return r.Providers(r.w.t.Context())[n].State.Kind }
+
 // counted returns the counts so far, sorted.
 func (r *replica) counted() string {
 	r.mu.Lock()
@@ -195,13 +218,15 @@ func (w *world) inFlight(name string) int64 {
 	return w.db.ZCard(w.t.Context(), "{p}:permits:"+name).Val()
 }
 
-// fake is a scripted provider. Its submits and polls answer at once what the functions say.
+// fake is a scripted provider. By default its submits return a task, and its polls the token of the task, at once.
 type fake struct {
 	name   string
 	submit func(n int, r provider.Submission) (string, error) // n counts from 1
 	poll   func(n int, task string) (provider.Solution, error)
 	atOnce *provider.Solution // each submit is answered with it
 	limit  time.Duration
+
+	submitErr, pollErr error // of each call that no function answers
 
 	mu       sync.Mutex
 	submits  []time.Time
@@ -236,15 +261,15 @@ func (f *fake) Advice(string) (does, fix string) { return "", "repair it" }
 func (f *fake) Submit(ctx context.Context, r provider.Submission) (task string, err error) {
 	f.mu.Lock()
 	f.submits, f.requests = append(f.submits, time.Now()), append(f.requests, r)
-	n, submit := len(f.submits), f.submit
+	n, submit, err := len(f.submits), f.submit, f.submitErr
 	f.mu.Unlock()
 	if task = fmt.Sprint(f.name, n); submit != nil {
 		task, err = submit(n, r)
 	}
-	if ctx.Err() != nil {
-		return "", ctx.Err()
+	if err = cmp.Or(ctx.Err(), err); err != nil {
+		return "", err
 	}
-	return task, err
+	return task, nil
 }
 
 func (f *fake) SolvedAtOnce(string) (s provider.Solution, is bool) {
@@ -259,15 +284,15 @@ func (f *fake) SolvedAtOnce(string) (s provider.Solution, is bool) {
 func (f *fake) Poll(ctx context.Context, task string, _ captcha.Identity) (s provider.Solution, err error) {
 	f.mu.Lock()
 	f.polls = append(f.polls, time.Now())
-	n, poll := len(f.polls), f.poll
+	n, poll, err := len(f.polls), f.poll, f.pollErr
 	f.mu.Unlock()
 	if s = (provider.Solution{Token: "token-of-" + task, Extra: `{"userAgent":"agent"}`}); poll != nil {
 		s, err = poll(n, task)
 	}
-	if ctx.Err() != nil {
-		return provider.Solution{}, ctx.Err()
+	if err = cmp.Or(ctx.Err(), err); err != nil {
+		return provider.Solution{}, err
 	}
-	return s, err
+	return s, nil
 }
 
 func (f *fake) Report(_ context.Context, task string, _ captcha.Type, good bool) error {
@@ -288,6 +313,11 @@ func (f *fake) set(change func()) {
 	change()
 }
 
+// fail makes the calls fail from now on; nil = they succeed.
+func (f *fake) fail(submits, polls error) {
+	f.set(func() { f.submitErr, f.pollErr = submits, polls })
+}
+
 // pollTimes returns the times of polls after the first submit, in seconds.
 func (f *fake) pollTimes() string {
 	f.mu.Lock()
@@ -297,10 +327,6 @@ func (f *fake) pollTimes() string {
 		list = append(list, fmt.Sprintf("%.0f", at.Sub(f.submits[0]).Seconds()))
 	}
 	return strings.Join(list, " ")
-}
-
-func notReady(int, string) (provider.Solution, error) {
-	return provider.Solution{}, provider.ErrNotReady
 }
 
 func fails(class provider.Class, code string) error { return &provider.Error{Class: class, Code: code} }

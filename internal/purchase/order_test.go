@@ -64,10 +64,7 @@ func TestEnds(t *testing.T) {
 	for _, c := range cases {
 		bubble(t, c.name, func(t *testing.T, w *world) {
 			f := newFake("main")
-			f.submit = func(int, provider.Submission) (string, error) { return "T1", c.submit }
-			f.poll = func(int, string) (provider.Solution, error) {
-				return provider.Solution{Token: "03AF", Extra: `{"userAgent":"agent"}`}, c.poll
-			}
+			f.submitErr, f.pollErr = c.submit, c.poll
 			r := w.replica("r1", f.listing())
 			s := spec()
 			s.Target, s.Guest, s.Depth = "/solve", !c.target, 0
@@ -144,7 +141,6 @@ func TestADeadReplicasOrders(t *testing.T) {
 		token                     string
 	}{
 		{at: "placed", submits: 0},
-		{at: "begun", kinds: "active", later: "active lost", submits: 1, inFlight: 1, solves: 1},
 		{at: "submitted", kinds: "active", later: "active lost", submits: 1, inFlight: 1, solves: 1},
 		{at: "bought", kinds: "active", later: "active solved", submits: 1, inFlight: 1, solves: 1, token: "token-of-main1"},
 		{at: "polled", kinds: "active solved", later: "active solved", submits: 1, solves: 1, token: "token-of-main1"},
@@ -157,17 +153,9 @@ func TestADeadReplicasOrders(t *testing.T) {
 					one.kill()
 				}
 			}
-			hold := make(chan struct{})
-			f.submit = func(n int, _ provider.Submission) (string, error) {
-				die("submitted")
-				if c.at == "begun" {
-					die("begun")
-					<-hold
-				}
-				return "main1", nil
-			}
+			f.submit = func(int, provider.Submission) (string, error) { die("submitted"); return "main1", nil }
 			f.poll = func(n int, task string) (provider.Solution, error) {
-				if n == 1 && c.at == "polled" {
+				if n == 1 {
 					die("polled")
 				}
 				return provider.Solution{Token: "token-of-" + task}, nil
@@ -189,7 +177,6 @@ func TestADeadReplicasOrders(t *testing.T) {
 			testkit.Equal(t, "in flight", w.inFlight("main"), c.inFlight)
 			testkit.Equal(t, "solves in the budget", w.solves(), c.solves)
 			time.Sleep(160 * second)
-			close(hold)
 			testkit.Equal(t, "rows in the outbox at the end", w.kinds(), c.later)
 			testkit.Equal(t, "submits at the end", int64(f.submitted()), c.submits)
 			if value, born := w.take(two); c.token != "" && (value != c.token || time.Since(born) > 200*second) {
@@ -215,7 +202,6 @@ func TestSolutionsAtOnceAndExpiries(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T, w *world) {
 			f := newFake("main")
-			f.poll = notReady
 			r := w.replica("r1", f.listing())
 			for i := range 8 {
 				f.set(func() {
@@ -233,8 +219,7 @@ func TestSolutionsAtOnceAndExpiries(t *testing.T) {
 			token, err := r.pool.Take(t.Context(), &pool.Call{Name: "call", ID: identity.ID(), Margin: second})
 			if err != nil {
 				token.Value = err.Error()
-				testkit.Equal(t, "brake",
-					w.db.HGet(t.Context(), "{p}:brake:"+string(identity.ID()), "kind").Val(), "discarded")
+				testkit.Equal(t, "brake", w.brake(string(identity.ID())), "discarded")
 			}
 			testkit.Equal(t, "token", token.Value, c.value)
 			testkit.Equal(t, "life", token.Dies.Sub(token.Born).Round(second), c.life)
@@ -271,17 +256,12 @@ func TestAPictureIsSentOnce(t *testing.T) {
 func TestOrdersInFlight(t *testing.T) {
 	bubble(t, "orders in flight", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.submit = func(n int, _ provider.Submission) (string, error) {
-			if n == 2 {
-				return "", errors.New("no answer")
-			}
-			return fmt.Sprint("T", n), nil
-		}
 		one, two := w.replica("r1", f.listing()), w.replica("r2")
 		one.buys.Go(func() {
 			one.Buy(context.Background(), spec(), func(captcha.ID, error) { time.Sleep(second) })
 		})
 		time.Sleep(3 * second)
+		f.fail(errors.New("no answer"), nil)
 		one.mustBuy(spec())
 		order := pool.Order{Name: "placed", ID: identity.ID(), Life: time.Minute, Depth: 100, Account: "x", Concurrency: 1}
 		_, _, err := one.pool.Place(t.Context(), &order)
@@ -297,7 +277,7 @@ func TestOrdersInFlight(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s %q %v", o.Target, o.State, o.Task, o.Age.Round(second)))
 		}
 		slices.Sort(got)
-		testkit.Equal(t, "in flight", strings.Join(got, ", "), `login bought "T1" 5s, login unknown "" 3s`)
+		testkit.Equal(t, "in flight", strings.Join(got, ", "), `login bought "main1" 5s, login unknown "" 3s`)
 	})
 }
 
@@ -306,7 +286,7 @@ func TestOrdersInFlight(t *testing.T) {
 func TestLateOrders(t *testing.T) {
 	bubble(t, "the submit has no answer, and its replica is gone", func(t *testing.T, w *world) {
 		f := newFake("main")
-		f.submit = func(int, provider.Submission) (string, error) { return "", unheard("timeout") }
+		f.submitErr = unheard("timeout")
 		one := w.replica("r1", f.listing())
 		one.mustBuy(spec())
 		one.stop()
@@ -338,10 +318,7 @@ func TestARefusalReachesTheCallerOfAGuest(t *testing.T) {
 			answer <- err
 		}()
 		time.Sleep(time.Millisecond)
-		var refused *pool.NotPlacedError
-		if err := r.buy(s); !errors.As(err, &refused) || refused.Reason != pool.ReasonBudget {
-			t.Errorf("the order: %v", err)
-		}
+		r.mustRefuse(s, pool.ReasonBudget)
 		testkit.Equal(t, "scope that was reported as used up", r.usedUp, pool.ScopeSolve)
 		var failed *pool.FailedError
 		if err := <-answer; !errors.As(err, &failed) || failed.NotPlaced != pool.ReasonBudget {
@@ -373,10 +350,7 @@ func TestAStopLeavesOrdersToOtherReplicas(t *testing.T) {
 			if n == 2 {
 				time.Sleep(9 * second)
 			}
-			return "T" + string(rune('0'+n)), nil
-		}
-		f.poll = func(n int, task string) (provider.Solution, error) {
-			return provider.Solution{Token: "token-of-" + task}, nil
+			return fmt.Sprint("T", n), nil
 		}
 		one := w.replica("r1", f.listing())
 		two := w.replica("r2", f.listing())
@@ -457,15 +431,17 @@ func TestNothingIsSubmittedWithoutRedis(t *testing.T) {
 	bubble(t, "between the steps", func(t *testing.T, w *world) {
 		f := newFake("main")
 		r := w.replica("r1", f.listing())
-		f.submit = func(int, provider.Submission) (string, error) {
+		away := func() {
 			w.setDown(true)
 			time.AfterFunc(30*second, func() { w.setDown(false) })
+		}
+		f.submit = func(int, provider.Submission) (string, error) {
+			away()
 			return "T1", nil
 		}
 		f.poll = func(n int, task string) (provider.Solution, error) {
 			if n == 1 {
-				w.setDown(true)
-				time.AfterFunc(30*second, func() { w.setDown(false) })
+				away()
 			}
 			return provider.Solution{Token: "token-of-" + task}, nil
 		}

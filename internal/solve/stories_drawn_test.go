@@ -47,19 +47,12 @@ const mostAhead = 4500 * time.Millisecond
 // Each token goes to one caller, to the callers with one Idempotency-Key or to the sharers of one claim, of whom
 // at most one has bought it. The name of a failing story has its seed.
 func TestDrawnStories(t *testing.T) {
-	playDrawn(t, *drawnStories, func(*testing.T) openClaims { return inRedis })
-}
-
-// playDrawn plays random stories. The function open prepares their claim store before the bubble begins.
-func playDrawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
-	t.Helper()
-	for seed := *firstStory; seed < *firstStory+uint64(stories); seed++ {
+	for seed := *firstStory; seed < *firstStory+uint64(*drawnStories); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			opened := open(t)
 			synctest.Test(t, func(t *testing.T) {
 				s := &drawnStory{
-					t: t, redis: redistest.InBubble(t), random: rand.New(rand.NewPCG(seed, 0)), claims: opened,
+					t: t, redis: redistest.InBubble(t), random: rand.New(rand.NewPCG(seed, 0)),
 					tasks: map[string]task{}, holders: map[string]string{}, buyers: map[string]int{}, byKey: map[string]pool.Token{},
 				}
 				for range 3 {
@@ -78,21 +71,12 @@ func playDrawn(t *testing.T, stories int, open func(*testing.T) openClaims) {
 	}
 }
 
-// openClaims opens the claim store of one replica.
-type openClaims func(t *testing.T, r *drawnReplica) (s claims.Store, stop func())
-
-// inRedis keeps the claims in the Redis of the story.
-func inRedis(_ *testing.T, r *drawnReplica) (s claims.Store, stop func()) {
-	return claims.InRedis(r.db), func() {}
-}
-
 // drawnStory is one random story. It is also the solving service.
 type drawnStory struct {
 	t      *testing.T
 	redis  *redistest.Bubble
 	ahead  atomic.Int64 // by how many ns Redis' clock is ahead of the replicas' clock
 	random *rand.Rand
-	claims openClaims
 	outage outage
 	living []*drawnReplica
 	calls  sync.WaitGroup
@@ -145,7 +129,6 @@ type drawnReplica struct {
 	pool    *pool.Pool
 	buyer   *purchase.Buyer
 	service *solve.Solver
-	close   func() // ends its claim store
 	dead    atomic.Bool
 	buying  context.CancelFunc
 	support context.CancelFunc
@@ -168,11 +151,9 @@ func (s *drawnStory) start() {
 	r.buyer.Turn = manager.Changed
 	price := func(captcha.Type) float64 { return 1 }
 	r.buyer.SetProviders([]purchase.Listing{{Provider: door{r}, Fingerprint: "k", Concurrency: 50, Price: price}})
-	store, stopStore := s.claims(s.t, r)
-	r.close = stopStore
 	r.service = solve.New(solve.Config{
 		Pool: r.pool, Buy: r.buyer.Buy, Refiller: manager, Log: log,
-		Claims: &claims.Claims{Store: &breakable{&s.outage, store}},
+		Claims: &claims.Claims{Store: &breakable{&s.outage, claims.InRedis(r.db)}},
 	})
 	buying, stopBuying := context.WithCancel(context.Background())
 	support, stop := context.WithCancel(context.Background())
@@ -191,7 +172,6 @@ func (r *drawnReplica) end() {
 	r.orders.Wait()
 	r.support()
 	r.parts.Wait()
-	r.close()
 	_ = r.db.Close()
 }
 

@@ -194,23 +194,13 @@ func TestBurstsAndTimersAreLearned(t *testing.T) {
 // Whatever the forecast wants, these limits hold: depth, credit and idle_after. The tokens of min and of a window are
 // wanted nevertheless, and a decision names the limit that held.
 func TestLimitsBeatTheForecast(t *testing.T) {
-	fixed := func(p *Params) { p.Adaptive = false }
-	warm := func(n int) func(p *Params) {
-		return func(p *Params) {
-			p.Warm = []Warm{{n, func(at time.Time) (time.Time, time.Time) { return at, at.Add(time.Hour) }}}
-		}
+	runs := func(tokens int) []Warm {
+		return []Warm{{tokens, func(at time.Time) (time.Time, time.Time) { return at, at.Add(time.Hour) }}}
 	}
-	both := func(list ...func(p *Params)) func(p *Params) {
-		return func(p *Params) {
-			for _, f := range list {
-				f(p)
-			}
-		}
-	}
-	depth := func(n int) func(p *Params) { return func(p *Params) { p.Depth = n } }
 	min3 := func(p *Params) { p.Min = 3 }
 	full := func(n int) func(p *Params) { return func(p *Params) { p.Min, p.Depth = n, n } }
-	idle := func(d time.Duration) func(p *Params) { return func(p *Params) { p.IdleAfter = d } }
+	fixed := func(p *Params) { p.Adaptive = false }
+	idleFixed := func(p *Params) { p.Adaptive, p.IdleAfter = false, time.Minute }
 	for name, x := range map[string]struct {
 		change  func(*Params)
 		expired int64
@@ -219,21 +209,25 @@ func TestLimitsBeatTheForecast(t *testing.T) {
 		want    int
 		limit   string
 	}{
-		"depth":                    {change: depth(7), want: 7, limit: LimitDepth},
-		"depth 0":                  {change: depth(0)},
-		"credit":                   {expired: 500, limit: LimitCredit},
-		"credit, min":              {change: min3, expired: 503, want: 3, limit: LimitCredit},
-		"credit, warm":             {change: warm(9), expired: 509, want: 9, limit: LimitCredit},
-		"min alone":                {change: min3, after: 4000, want: 3},
-		"warm beats depth":         {change: both(depth(7), warm(12)), after: 4000, want: 12},
-		"idle":                     {change: idle(time.Second), after: 2, limit: LimitIdle},
-		"idle_after is not over":   {change: both(depth(7), idle(time.Minute)), want: 7, limit: LimitDepth},
-		"fixed":                    {change: fixed, want: 200},
-		"fixed knows no credit":    {change: fixed, expired: 999, want: 200},
-		"fixed, idle":              {change: both(fixed, idle(time.Minute)), after: 61, limit: LimitIdle},
-		"fixed, in a warm window":  {change: both(fixed, depth(5), warm(9)), want: 9},
-		"fixed, a smaller window":  {change: both(fixed, warm(9)), want: 200},
-		"fixed, idle and a window": {change: both(fixed, idle(time.Minute), warm(9)), after: 61, want: 9, limit: LimitIdle},
+		"depth":       {change: func(p *Params) { p.Depth = 7 }, want: 7, limit: LimitDepth},
+		"depth 0":     {change: func(p *Params) { p.Depth = 0 }},
+		"credit":      {expired: 500, limit: LimitCredit},
+		"credit, min": {change: min3, expired: 503, want: 3, limit: LimitCredit},
+		"credit, warm": {change: func(p *Params) { p.Warm = runs(9) }, expired: 509, want: 9,
+			limit: LimitCredit},
+		"min alone":        {change: min3, after: 4000, want: 3},
+		"warm beats depth": {change: func(p *Params) { p.Depth, p.Warm = 7, runs(12) }, after: 4000, want: 12},
+		"idle":             {change: func(p *Params) { p.IdleAfter = time.Second }, after: 2, limit: LimitIdle},
+		"idle_after is not over": {change: func(p *Params) { p.Depth, p.IdleAfter = 7, time.Minute }, want: 7,
+			limit: LimitDepth},
+		"fixed":                 {change: fixed, want: 200},
+		"fixed knows no credit": {change: fixed, expired: 999, want: 200},
+		"fixed, idle":           {change: idleFixed, after: 61, limit: LimitIdle},
+		"fixed, in a warm window": {change: func(p *Params) { p.Adaptive, p.Depth, p.Warm = false, 5, runs(9) },
+			want: 9},
+		"fixed, a smaller window": {change: func(p *Params) { p.Adaptive, p.Warm = false, runs(9) }, want: 200},
+		"fixed, idle and a window": {change: func(p *Params) { idleFixed(p); p.Warm = runs(9) }, after: 61, want: 9,
+			limit: LimitIdle},
 		"full, and all is used":    {change: full(200), stock: [4]int{200, 190}, want: 200},
 		"full if all orders land":  {change: full(20), after: 4000, stock: [4]int{0, 0, 20}, want: 20},
 		"full, and a caller waits": {change: full(3), after: 4000, stock: [4]int{3, 1, 2, 1}, want: 3, limit: LimitDepth},
@@ -254,16 +248,11 @@ func TestLimitsBeatTheForecast(t *testing.T) {
 // A window counts while it runs, and as long before as most solves take, but at most half a usable life. The next
 // decision is due when a window begins or ends, and 5 min after one that places orders.
 func TestWindows(t *testing.T) {
-	each := func(hour, minute, tokens int, lasts time.Duration) Warm {
-		return Warm{tokens, func(at time.Time) (time.Time, time.Time) {
-			from := at.Truncate(24 * time.Hour).Add(time.Duration(hour*60+minute) * time.Minute)
-			if !from.Add(lasts).After(at) {
-				from = from.Add(24 * time.Hour)
-			}
-			return from, from.Add(lasts)
-		}}
-	}
-	x := newTarget(func(p *Params) { p.Warm = []Warm{each(8, 55, 10, 30*time.Minute), each(9, 0, 4, time.Hour)} })
+	x := newTarget(func(p *Params) {
+		p.Warm = []Warm{
+			each(24*time.Hour, 8*time.Hour+55*time.Minute, 10, 30*time.Minute), each(24*time.Hour, 9*time.Hour, 4, time.Hour),
+		}
+	})
 	for _, lead := range []time.Duration{20 * time.Second, 70 * time.Second} {
 		x.c.Leads = repeat(48, lead)
 		x.learn()
@@ -336,21 +325,6 @@ func TestOrdersCountByTheirChance(t *testing.T) {
 	x.c.FailedInARow, x.c.Totals.Failed = FailingAfter, x.c.Totals.Failed+500
 	x.learn()
 	testkit.AtMost(t, "share that fails, after an outage", x.l.fails, 0.37)
-}
-
-// The policy estimates the time between two permits, because it orders earlier while they are scarce: scarce permits
-// are noticed, and free ones are soon believed. The scenarios with few permits show the effect.
-func TestScarcePermits(t *testing.T) {
-	x := newTarget(nil).hits(2000, 1)
-	for range 100 {
-		x.at += 3.6
-		x.l.Ordered(x.p, 100, 1, after(x.at))
-	}
-	testkit.AtMost(t, "difference from a permit each 3.6 s", math.Abs(x.l.permits.gap-3.6), 0.1)
-	for range 1000 {
-		x.l.Ordered(x.p, 1, 1, after(x.at))
-	}
-	testkit.AtMost(t, "s between permits, after a thousand free ones", x.l.permits.gap, 0.01)
 }
 
 // A target whose solves take four times as long is judged over four times as long: the constants stretch with the lead

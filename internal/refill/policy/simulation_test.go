@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -80,28 +78,12 @@ func each(period, from time.Duration, tokens int, lasts time.Duration) Warm {
 
 // The times of windows are relative to second 0.
 func TestWarmWindowsAtTheirTime(t *testing.T) {
-	s := Simulation{Params: usual(), Solves: Solves{Median: time.Second}, Concurrency: 9}
-	s.Params.Adaptive, s.Params.Depth = false, 0
+	s := Simulation{Params: usualFixed(0), Solves: Solves{Median: time.Second}, Concurrency: 9}
 	s.Params.Warm = []Warm{each(24*time.Hour, time.Hour, 4, time.Minute)}
 	s.Arrivals = []float64{3000, 3630, 3630, 7200} // at 0:50, 1:00:30, 2:00
 	if r := simulated(t, s); r.Hits != 2 || r.Bought < 4 {
 		t.Errorf("%d hits, %d bought", r.Hits, r.Bought)
 	}
-}
-
-// Lead times have the median, and a third to twenty thirds of it as limits; the share of failed solves is as set.
-func TestDrawnSolvesHaveTheSetFigures(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 0))
-	s, leads, failed := Solves{Median: 18 * time.Second, Sigma: 1.5, Fail: 0.3}, []float64(nil), 0
-	for range 10_000 {
-		lead, fails := s.Draw(random)
-		if leads = append(leads, lead); fails {
-			failed++
-		}
-	}
-	slices.Sort(leads)
-	got := fmt.Sprintf("%.0f %.0f %.0f s, %.1f fail", leads[0], leads[5000], leads[9999], float64(failed)/10_000)
-	testkit.Equal(t, "lead times", got, "6 18 120 s, 0.3 fail")
 }
 
 // A forecast from a rate is the negative binomial distribution: its mean is shape × x / (2 × decay), and its

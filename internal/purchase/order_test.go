@@ -135,6 +135,7 @@ func TestEnds(t *testing.T) {
 func TestADeadReplicasOrders(t *testing.T) {
 	for _, c := range []struct {
 		at                        string
+		removed                   bool   // the file of the other replica does not have the provider
 		kinds                     string // after 10 s
 		later                     string // at the end
 		submits, inFlight, solves int64  // after 10 s
@@ -142,10 +143,11 @@ func TestADeadReplicasOrders(t *testing.T) {
 	}{
 		{at: "placed", submits: 0},
 		{at: "submitted", kinds: "active", later: "active lost", submits: 1, inFlight: 1, solves: 1},
+		{at: "submitted", removed: true, kinds: "active", later: "active lost", submits: 1, inFlight: 1, solves: 1},
 		{at: "bought", kinds: "active", later: "active solved", submits: 1, inFlight: 1, solves: 1, token: "token-of-main1"},
 		{at: "polled", kinds: "active solved", later: "active solved", submits: 1, solves: 1, token: "token-of-main1"},
 	} {
-		bubble(t, c.at, func(t *testing.T, w *world) {
+		bubble(t, fmt.Sprintf("%s, the provider is removed: %v", c.at, c.removed), func(t *testing.T, w *world) {
 			f := newFake("main")
 			var one *replica
 			die := func(at string) {
@@ -162,7 +164,11 @@ func TestADeadReplicasOrders(t *testing.T) {
 			}
 			one = w.replica("r1", f.listing())
 			time.Sleep(2 * second)
-			two := w.replica("r2", f.listing())
+			var others []purchase.Listing
+			if !c.removed {
+				others = append(others, f.listing())
+			}
+			two := w.replica("r2", others...)
 			one.buys.Go(func() {
 				one.Buy(context.Background(), spec(), func(captcha.ID, error) { die("placed") })
 			})
@@ -176,7 +182,9 @@ func TestADeadReplicasOrders(t *testing.T) {
 			testkit.Equal(t, "rows in the outbox", w.kinds(), c.kinds)
 			testkit.Equal(t, "in flight", w.inFlight("main"), c.inFlight)
 			testkit.Equal(t, "solves in the budget", w.solves(), c.solves)
+			w.db.ZAdd(t.Context(), "{p}:deadlines", redis.Z{Member: "an order without an entry"})
 			time.Sleep(160 * second)
+			testkit.Equal(t, "deadlines at the end", w.db.ZCard(t.Context(), "{p}:deadlines").Val(), 0)
 			testkit.Equal(t, "rows in the outbox at the end", w.kinds(), c.later)
 			testkit.Equal(t, "submits at the end", int64(f.submitted()), c.submits)
 			if value, born := w.take(two); c.token != "" && (value != c.token || time.Since(born) > 200*second) {
@@ -278,26 +286,6 @@ func TestOrdersInFlight(t *testing.T) {
 		}
 		slices.Sort(got)
 		testkit.Equal(t, "in flight", strings.Join(got, ", "), `login bought "main1" 5s, login unknown "" 3s`)
-	})
-}
-
-// An order whose submit had no answer ends at its deadline, also if every replica that knew it is gone; its
-// callback may still end it before.
-func TestLateOrders(t *testing.T) {
-	bubble(t, "the submit has no answer, and its replica is gone", func(t *testing.T, w *world) {
-		f := newFake("main")
-		f.submitErr = unheard("timeout")
-		one := w.replica("r1", f.listing())
-		one.mustBuy(spec())
-		one.stop()
-		time.Sleep(150 * second)
-		testkit.Equal(t, "rows in the outbox", w.kinds(), "active")
-		two := w.replica("r2") // its file has no provider
-		w.db.ZAdd(t.Context(), "{p}:deadlines", redis.Z{Member: "forgotten"})
-		time.Sleep(15 * second)
-		testkit.Equal(t, "rows in the outbox", w.kinds(), "active lost")
-		testkit.Equal(t, "ends that the observer saw", two.outcomes(), "lost by deadline")
-		testkit.Equal(t, "deadlines", w.db.ZCard(t.Context(), "{p}:deadlines").Val(), 0)
 	})
 }
 

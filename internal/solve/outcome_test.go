@@ -15,24 +15,18 @@ import (
 // A shared token is handed out only while it outlives the caller's margin, even if the store still
 // shares it.
 func TestAnExpiredTokenIsNotShared(t *testing.T) {
-	for name, c := range map[string]struct {
-		left time.Duration
-		ok   bool
-	}{
-		"alive":             {time.Minute, true},
-		"within the margin": {5 * time.Second, false},
-		"expired":           {-time.Second, false},
+	const margin = 10 * time.Second
+	for name, c := range map[string]struct{ left, ttl time.Duration }{
+		"alive":             {time.Minute, time.Minute - margin},
+		"within the margin": {margin / 2, 0},
+		"expired":           {-time.Second, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			dies := time.Now().Add(c.left)
-			value := encodeEnd(pool.Token{Order: "o", Value: "v", Dies: dies, TTL: c.left}, time.Minute, nil)
-			got := readEnd(claims.Claim{State: claims.Shared, Left: 50 * time.Second, Value: value}, 10*time.Second)
-			var expired *pool.FailedError
-			if c.ok != (got.err == nil) || c.ok && got.token.TTL != c.left-10*time.Second || !c.ok &&
-				!errors.As(got.err, &expired) {
-				t.Errorf("%+v", got)
-			}
-		})
+		token := pool.Token{Order: "o", Value: "v", Dies: time.Now().Add(c.left), TTL: c.left}
+		stored := encodeEnd(token, time.Minute, nil)
+		got := readEnd(claims.Claim{State: claims.Shared, Left: time.Minute - margin, Value: stored}, margin)
+		var expired *pool.FailedError
+		testkit.Equal(t, name+": it has expired", errors.As(got.err, &expired), c.ttl == 0)
+		testkit.Equal(t, name+": TTL", got.token.TTL, c.ttl)
 	}
 }
 

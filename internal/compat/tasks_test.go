@@ -126,6 +126,18 @@ var stories = []struct {
 		b.poll(number)
 		a.poll(number)
 	}},
+	{"exactly one of several polls at the same time is the first", targetTerms, func(_ *solvetest.World, a, b *side) {
+		number := a.submit()
+		after(11 * time.Second)
+		heard, counted := make(chan string), map[string]int{}
+		for i := range 20 {
+			go func() { heard <- []*side{a, b}[i%2].pollAs(context.Background(), number, "qa") }()
+		}
+		for range 20 {
+			counted[<-heard]++
+		}
+		a.heard = append(a.heard, fmt.Sprint(counted))
+	}},
 	{"a guest's task is bought at its submit, and survives its replica", guestTerms, func(_ *solvetest.World, a, b *side) {
 		number := a.submit()
 		a.Kill()
@@ -364,26 +376,6 @@ func TestStories(t *testing.T) {
 		return
 	}
 	testkit.Equal(t, "stories in the file", len(want), len(stories))
-}
-
-// Exactly one of several polls at the same time is the first.
-func TestPollsAtTheSameTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := solvetest.New(t)
-		a, b := begin(t, w, targetTerms(w)), begin(t, w, targetTerms(w))
-		number := a.submit()
-		after(11 * time.Second)
-		heard := make(chan string)
-		for i := range 20 {
-			s := []*side{a, b}[i%2]
-			go func() { heard <- s.pollAs(t.Context(), number, "qa") }()
-		}
-		counted := map[string]int{}
-		for range 20 {
-			counted[<-heard]++
-		}
-		testkit.Equal(t, "the polls", fmt.Sprint(counted), "map[token 1 (replay):19 token 1 (wait):1]")
-	})
 }
 
 // Each error of a take has a cause.

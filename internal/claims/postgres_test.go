@@ -119,4 +119,14 @@ func testRows(t *testing.T, server *postgrestest.Cluster) {
 	if !strings.HasPrefix(got, row) {
 		t.Errorf("the rows are %s", got)
 	}
+	c := claims.Claims{Store: openPostgres(t, address, "captcha", postgrestest.Patience, nil)}
+	for range 2 { // a later solve of a key keeps its row again
+		claim, err := c.Enter(t.Context(), entry("again", ""))
+		testkit.NoError(t, err)
+		testkit.Equal(t, "the row is kept", server.SQL(t, address, "select kept_until > now() + interval '2 minutes' "+
+			"from captcha_cache where key = 'captcha:again'"), "t")
+		_, err = c.End(t.Context(), "again", claim.Fence, claims.End{Lasts: time.Nanosecond})
+		testkit.NoError(t, err)
+		server.SQL(t, address, "update captcha_cache set kept_until = now() + interval '1 second'")
+	}
 }

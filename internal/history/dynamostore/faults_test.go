@@ -16,6 +16,7 @@ import (
 
 	"poold/internal/history"
 	"poold/internal/history/dynamotest"
+	"poold/internal/history/historytest"
 	"poold/internal/targets"
 	"poold/internal/testkit"
 )
@@ -47,7 +48,7 @@ func TestBusyServiceIsAskedAgain(t *testing.T) {
 			})
 			rows := orders(yesterday(), 20)
 			mustAppend(t, s, rows...)
-			checkAll(t, s, rows)
+			historytest.Has(t, s, rows...)
 			testkit.Equal(t, "transactions", proxy.Requests("TransactWriteItems"), times+1)
 		})
 	}
@@ -135,7 +136,7 @@ func TestPermissions(t *testing.T) {
 	}
 	rows := orders(yesterday(), 1)
 	mustAppend(t, s, append(rows, purchase(1, time.Now()))...)
-	checkAll(t, s, rows)
+	historytest.Has(t, s, rows...)
 	testkit.NoError(t, s.Check(t.Context()))
 	needs("[DeleteItem DescribeTable DescribeTimeToLive PutItem Query UpdateItem]")
 	testkit.NoError(t, openStore(t, targets.History{Table: "fresh", Endpoint: proxy.URL}).Init(t.Context()))

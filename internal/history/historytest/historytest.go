@@ -56,6 +56,14 @@ func newTwin(t testing.TB, open Open, orders, handouts time.Duration) *twin {
 	return &twin{open(t, orders, handouts), NewMemory(orders, handouts)}
 }
 
+// Has checks that a store has these rows, each once, and no others. All are younger than a week.
+func Has(t testing.TB, store history.Sink, rows ...history.Row) {
+	t.Helper()
+	w := &twin{[]history.Sink{store}, NewMemory(week, week)}
+	_ = w.model.Append(t.Context(), rows)
+	w.compareAll(t, 25)
+}
+
 func pick[T any](from ...T) T { return from[rand.N(len(from))] }
 
 // patiently makes a call with one of the replicas, and repeats it while the store does not respond, which may happen on
@@ -185,11 +193,11 @@ func Filled[T any](n int) (filled T) {
 	return filled
 }
 
-// order returns the row of order n. Its fields depend on n.
-func order(n int, at time.Time, changes ...func(*history.Order)) history.Row {
+// NthOrder returns the row of an order that ended at the given time. Its other fields depend on n.
+func NthOrder(n int, at time.Time, changes ...func(*history.Order)) history.Row {
 	outcomes := []history.Outcome{history.Solved, history.Discarded, history.Failed, history.Refused, history.Lost}
 	o := Filled[history.Order](n)
-	o.ID, o.Target = fmt.Sprintf("%c%025d", "ZBYC"[n%4], n), []string{"/solve", "a", "b"}[n%3]
+	o.ID, o.Target = fmt.Sprintf("%c%025d", "ZbYa"[n%4], n), []string{"/solve", "a", "b"}[n%3]
 	o.Owner, o.Type, o.Sitekey = []string{"x@example.com", "y"}[n%2], captcha.Types()[n%4], "site"
 	o.Provider, o.Status, o.Outcome = "captchaai", history.StatusError, outcomes[n%5]
 	o.PlacedAt.Time, o.SubmittedAt.Time, o.EndedAt.Time = at.Add(-time.Minute), at.Add(-20*time.Second), at
@@ -201,6 +209,12 @@ func order(n int, at time.Time, changes ...func(*history.Order)) history.Row {
 		change(&o)
 	}
 	return o.Row()
+}
+
+// InFlight changes an order that has ended to one that waits for its token.
+func InFlight(o *history.Order) {
+	o.Status, o.Outcome, o.ElapsedMS = history.StatusPolling, "", 0
+	o.SolvedAt, o.EndedAt = history.Time{}, history.Time{}
 }
 
 func atSite(sitekey string) func(*history.Order) {
@@ -227,7 +241,7 @@ func ofCI(h *history.Handout) { h.Key = "ci" }
 func mixed(first, n int) (rows []history.Row) {
 	for i := first; i < first+n; i++ {
 		at := noon().Add(-time.Duration(i%250) * 7 * time.Minute)
-		rows = append(rows, order(i, at, atSite(fmt.Sprint("site", i%20))), handout(i, at))
+		rows = append(rows, NthOrder(i, at, atSite(fmt.Sprint("site", i%20))), handout(i, at))
 	}
 	return rows
 }
@@ -237,21 +251,19 @@ func mixed(first, n int) (rows []history.Row) {
 // before nor after its end.
 func testWhole(t *testing.T, w *twin) {
 	at := noon().Add(789 * time.Millisecond)
-	active := order(1, at, func(o *history.Order) {
-		o.Status, o.Outcome, o.EndedAt = history.StatusPolling, "", history.Time{}
-	})
+	active := NthOrder(1, at, InFlight)
 	w.append(t, active)
 	w.compare(t, history.Query{By: history.ByID, Value: active.ID, Limit: 1})
 	w.append(t, mixed(0, 30)...)
 	w.append(t, active)
 	midnight := noon().Add(-12 * time.Hour)
 	for i, off := range []time.Duration{0, -1, 1, 24*60*60*1000 - 1, -24 * 60 * 60 * 1000} {
-		w.append(t, order(50+i, midnight.Add(off*time.Millisecond)), handout(50+i, midnight.Add(off*time.Millisecond)))
+		w.append(t, NthOrder(50+i, midnight.Add(off*time.Millisecond)), handout(50+i, midnight.Add(off*time.Millisecond)))
 	}
-	w.append(t, order(100, at, func(o *history.Order) {
+	w.append(t, NthOrder(100, at, func(o *history.Order) {
 		*o = history.Order{ID: o.ID, Target: o.Target, Type: o.Type, Status: o.Status, Outcome: o.Outcome, EndedAt: o.EndedAt,
 			Price: history.MoneyUnknown}
-	}), order(101, at, func(o *history.Order) {
+	}), NthOrder(101, at, func(o *history.Order) {
 		o.Polls, o.ElapsedMS, o.Price, o.SolvedAt = 1<<31-1, 1<<40, 123_456_789_123, history.Time{}
 	}), handout(100, at, func(h *history.Handout) {
 		*h = history.Handout{ID: h.ID, At: h.At, Key: h.Key, Action: history.Missed}
@@ -262,7 +274,7 @@ func testWhole(t *testing.T, w *twin) {
 		"\u2028\u2029\u0085", "0010e5", "null", "\x00", "a\x00b\x01\x1b[31m\x7f", "\xff\xfe", "ab\xc3",
 		strings.Repeat("7aB-", 64), strings.Repeat("é試", 2000) + "\xff",
 	} {
-		w.append(t, order(200+i, at, func(o *history.Order) {
+		w.append(t, NthOrder(200+i, at, func(o *history.Order) {
 			o.Sitekey, o.Pageurl, o.Owner, o.Provider, o.Task, o.Code, o.Choice = text, text, text, text, text, text, text
 		}), handout(200+i, at, func(h *history.Handout) { h.Image = text }))
 		w.compare(t, history.Query{By: history.BySite, Value: history.Clean(text), Owner: history.Clean(text), Limit: 2})
@@ -295,9 +307,9 @@ func testOnce(t *testing.T, w *twin) {
 func testPages(t *testing.T, w *twin) {
 	for i := range 48 {
 		at := noon().Add(-time.Duration(i/4) * time.Second)
-		w.append(t, order(i, at), handout(i, at, ofCI))
+		w.append(t, NthOrder(i, at), handout(i, at, ofCI))
 	}
-	w.append(t, order(50, noon(), atSite("SITE")), order(51, noon(), atSite("site2")))
+	w.append(t, NthOrder(50, noon(), atSite("SITE")), NthOrder(51, noon(), atSite("site2")))
 	w.append(t, handout(51, noon()), handout(52, noon()))
 	second := func(n time.Duration) time.Time { return noon().Add(-n * time.Second) }
 	times := []time.Time{{}, {}, second(8), second(8).Add(time.Microsecond), second(4), second(0)}
@@ -308,16 +320,16 @@ func testPages(t *testing.T, w *twin) {
 		q.Targets = pick(nil, nil, []string{}, []string{"b"}, []string{"a", "/solve", "unknown"})
 		q.Owner = pick("", "", "y", "unknown")
 		q.From, q.To = pick(times...), pick(times...)
-		q.Before = pick(history.Position{}, history.Position{}, history.Position{At: second(6), ID: "M"})
+		q.Before = pick(history.Position{}, history.Position{}, history.Position{At: second(6), ID: "a"})
 		w.compare(t, q)
 	}
-	for _, of := range [][]string{{order(1, noon()).Target}, {"unknown"}, {}} {
-		w.compare(t, history.Query{By: history.ByID, Value: order(1, noon()).ID, Targets: of, Limit: 1})
-		w.compare(t, history.Query{By: history.ByTask, Value: order(1, noon()).Task, Targets: of, Limit: 1})
+	for _, of := range [][]string{{NthOrder(1, noon()).Target}, {"unknown"}, {}} {
+		w.compare(t, history.Query{By: history.ByID, Value: NthOrder(1, noon()).ID, Targets: of, Limit: 1})
+		w.compare(t, history.Query{By: history.ByTask, Value: NthOrder(1, noon()).Task, Targets: of, Limit: 1})
 	}
 	// Services may use the same id for two tasks; a query finds the newest order.
 	for i, age := range []time.Duration{1, 0, 60} {
-		w.append(t, order(60+i, second(age), atSite("site3"), func(o *history.Order) { o.Task = "one" }))
+		w.append(t, NthOrder(60+i, second(age), atSite("site3"), func(o *history.Order) { o.Task = "one" }))
 	}
 	w.compare(t, history.Query{By: history.ByTask, Value: "one", Limit: 1})
 }
@@ -328,10 +340,10 @@ func testRetention(t *testing.T, w *twin) {
 	for n, age := range []time.Duration{time.Minute, 9 * time.Hour, 50 * time.Hour, 99 * time.Hour, 200 * time.Hour} {
 		at := time.Now().UTC().Truncate(time.Millisecond).Add(-age)
 		for range 2 {
-			w.append(t, order(n, at), handout(n, at, ofCI))
+			w.append(t, NthOrder(n, at), handout(n, at, ofCI))
 		}
-		w.compare(t, history.Query{By: history.ByID, Value: order(n, at).ID, Limit: 1})
-		w.compare(t, history.Query{By: history.ByTask, Value: order(n, at).Task, Limit: 1})
+		w.compare(t, history.Query{By: history.ByID, Value: NthOrder(n, at).ID, Limit: 1})
+		w.compare(t, history.Query{By: history.ByTask, Value: NthOrder(n, at).Task, Limit: 1})
 		w.compareDay(t, at)
 	}
 	w.compareAll(t, 25)
@@ -371,7 +383,7 @@ func testModel(t *testing.T, open Open) {
 			for n := small.Draw(rt, "rows"); n > 0 && len(rows) < history.MostBatch-1; n-- {
 				sent++
 				at := noon().Add(-time.Duration(small.Draw(rt, "age")) * 9 * time.Hour)
-				rows = append(rows, order(sent, at, atSite(fmt.Sprint("site", sent%10))), handout(sent, at))
+				rows = append(rows, NthOrder(sent, at, atSite(fmt.Sprint("site", sent%10))), handout(sent, at))
 			}
 			return rapid.Permutation(rows).Draw(rt, "order")
 		}

@@ -18,13 +18,17 @@ import (
 	"poold/internal/testkit"
 )
 
+// pair returns an order and a hand-out of this moment.
+func pair(id string) []history.Row {
+	return []history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}
+}
+
 // Each key expires after the retention of its rows, counted from the last change.
 func TestEachKeyExpires(t *testing.T) {
 	db := openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p")
 	s := redisstore.New(db, 100*time.Hour, 70*time.Hour)
 	for _, id := range []string{"1", "2"} {
-		testkit.NoError(t, s.Append(t.Context(),
-			[]history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
+		testkit.NoError(t, s.Append(t.Context(), pair(id)))
 		date := time.Now().UTC().Format(time.DateOnly)
 		want := map[string]time.Duration{
 			"p:orders:{history}:solved": 100 * time.Hour, "p:orders:{history}:site:site": 100 * time.Hour, "p:day:{history}:" +
@@ -35,28 +39,13 @@ func TestEachKeyExpires(t *testing.T) {
 			if left := db.Slow.PTTL(t.Context(), key).Val(); left > want[key] || left < want[key]-time.Minute {
 				t.Errorf("%s expires in %v, want %v", key, left, want[key])
 			}
-			if err := db.Slow.PExpire(t.Context(), key, time.Hour).Err(); err != nil { // as if it were old
-				t.Fatal(err)
-			}
+			testkit.NoError(t, db.Slow.PExpire(t.Context(), key, time.Hour).Err()) // as if it were old
 		}
 		testkit.Equal(t, fmt.Sprintf("keys %q", keys), len(keys), len(want))
 	}
 }
 
-// An append removes the rows of its lists that are older than the retention, here after a shorter one was configured.
-func TestListsForgetOldRows(t *testing.T) {
-	db := openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p")
-	long, short := redisstore.New(db, week, week), redisstore.New(db, time.Hour, time.Hour)
-	old, now := historytest.Order("1", time.Now().Add(-2*time.Hour)), historytest.Order("2", time.Now())
-	testkit.NoError(t, long.Append(t.Context(), []history.Row{old}))
-	testkit.NoError(t, short.Append(t.Context(), []history.Row{now}))
-	page, err := long.Find(t.Context(), history.Query{By: history.BySite, Value: "site", Limit: 10})
-	testkit.NoError(t, err)
-	testkit.Equal(t, "rows of the site", len(page.Rows), 1)
-}
-
-// A list keeps its newest rows: 50 of a site, 1,000 of a status and 10,000 of a key. The figures count all. Rows that
-// are older than the retention leave the list of a site that still gets orders.
+// A list keeps its newest rows: 50 of a site, 1,000 of a status and 10,000 of a key. The figures count all.
 func TestListsKeepTheNewest(t *testing.T) {
 	s := redisstore.New(openDB(t, redistest.Place{Addresses: "redis://" + redistest.Server(t)}, "p"), week, week)
 	began := time.Now().Add(-time.Minute)
@@ -103,7 +92,7 @@ type call = func(context.Context, *redisstore.Lists) error
 
 var calls = map[string]call{
 	"Append": func(ctx context.Context, s *redisstore.Lists) error {
-		return s.Append(ctx, []history.Row{historytest.Order("new", time.Now()), historytest.Handout("new", time.Now())})
+		return s.Append(ctx, pair("new"))
 	},
 	"Find": func(ctx context.Context, s *redisstore.Lists) error {
 		_, err := s.Find(ctx, history.Query{By: history.ByTask, Value: "task", Limit: 1})
@@ -123,8 +112,7 @@ func TestCallsFailIfRedisRefusesACommand(t *testing.T) {
 				redis := redistest.InBubble(t)
 				s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "faults"),
 					week, week)
-				testkit.NoError(t, s.Append(t.Context(),
-					[]history.Row{historytest.Order("old", time.Now()), historytest.Handout("old", time.Now())}))
+				testkit.NoError(t, s.Append(t.Context(), pair("old")))
 				was, seen := redis.Dump(), 0
 				var refused []string
 				redis.SetAnswer(func(command string, _ []string) string {
@@ -161,15 +149,15 @@ func TestMalformedValues(t *testing.T) {
 	}
 }
 
-// A row that is older than the retention is not found, even if its list still has a younger one.
-func TestExpiredRowsAreNotFound(t *testing.T) {
+// A row that is older than the retention is not found, even if its list still has a younger one. The next append
+// removes it from its lists.
+func TestListsForgetOldRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := redistest.InBubble(t)
-		s := redisstore.New(openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "p"),
-			50*time.Hour, 60*time.Hour)
+		db := openDB(t, redistest.Place{Addresses: redistest.BubbleAddress, Dial: redis.Dial}, "p")
+		s := redisstore.New(db, 50*time.Hour, 60*time.Hour)
 		for _, id := range []string{"old", "young"} {
-			testkit.NoError(t, s.Append(t.Context(),
-				[]history.Row{historytest.Order(id, time.Now()), historytest.Handout(id, time.Now())}))
+			testkit.NoError(t, s.Append(t.Context(), pair(id)))
 			time.Sleep(29 * time.Hour)
 		}
 		for q, want := range map[[2]string]int{{"sitekey", "site"}: 1, {"status", "solved"}: 1, {"id", "old"}: 0,
@@ -178,6 +166,10 @@ func TestExpiredRowsAreNotFound(t *testing.T) {
 			if err != nil || len(page.Rows) != want {
 				t.Errorf("%s: %d rows, %v; want %d", q, len(page.Rows), err, want)
 			}
+		}
+		testkit.NoError(t, s.Append(t.Context(), pair("new")))
+		for list, want := range map[string]int64{"orders:{history}:site:site": 2, "handouts:{history}:key": 3} {
+			testkit.Equal(t, "rows in "+list, db.Slow.ZCard(t.Context(), "p:"+list).Val(), want)
 		}
 	})
 }

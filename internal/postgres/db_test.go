@@ -60,8 +60,8 @@ func testDown(t *testing.T, server *postgrestest.Cluster) {
 			db, l := open(t, address, DefaultLimit)
 			testkit.InASecond(t, func() { _ = db.Migrate(t.Context()) })
 			run(t, db)
-			testkit.Within(t, postgrestest.Patience, "logged", func() bool { return strings.Contains(l.String(), reason) })
-			err := selectOne(t.Context(), db)
+			logs(t, l, reason)
+			err := exec(t, db, reading)
 			if !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), reason) {
 				t.Errorf("calling: %v", err)
 			}
@@ -76,30 +76,31 @@ func testDown(t *testing.T, server *postgrestest.Cluster) {
 // goroutine is left.
 func testHeals(t *testing.T, server *postgrestest.Cluster) {
 	address := server.Database(t)
-	for name, c := range server.Outages(t) {
+	up := func() { server.Up(t) }
+	for name, outage := range map[string]struct{ begins, ends func() }{
+		"ended":  {func() { server.Stop(t) }, up},
+		"killed": {func() { server.Kill(t) }, up},
+		"silent": {server.Freeze, server.Thaw},
+	} {
 		t.Run(name, func(t *testing.T) {
 			// The ignored goroutines belong to the server and end with the test.
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"),
 				goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"))
 			db, l := openMigrated(t, address, DefaultLimit)
 			stop := run(t, db)
-			testkit.Within(t, postgrestest.Patience, "the first call", func() bool { return selectOne(t.Context(), db) == nil })
-			c.Begin()
-			testkit.Within(t, postgrestest.Patience, "logged",
-				func() bool { return strings.Contains(l.String(), `"postgres does not serve"`) })
+			works(t, db, reading)
+			outage.begins()
+			logs(t, l, `"postgres does not serve"`)
 			testkit.InASecond(t, func() {
 				var group sync.WaitGroup
 				for range 50 {
-					group.Go(func() {
-						testkit.ErrorIs(t, "calling", selectOne(t.Context(), db), ErrDown)
-					})
+					group.Go(func() { testkit.ErrorIs(t, "calling", exec(t, db, reading), ErrDown) })
 				}
 				group.Wait()
 			})
-			c.End()
-			testkit.Within(t, postgrestest.Patience, "healed", func() bool { return selectOne(t.Context(), db) == nil })
-			testkit.Within(t, postgrestest.Patience, "logged",
-				func() bool { return strings.Contains(l.String(), `"postgres serves again"`) })
+			outage.ends()
+			works(t, db, reading)
+			logs(t, l, `"postgres serves again"`)
 			testkit.Equal(t, "lines about the two changes", strings.Count(l.String(), "\n"), 2)
 			stop()
 			db.Close()

@@ -38,12 +38,28 @@ func openMigrated(t *testing.T, address string, limit time.Duration) (*DB, *test
 	return db, l
 }
 
-// selectOne executes a statement that selects the number 1.
-func selectOne(ctx context.Context, db *DB) error {
-	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
-		var n int
-		return tx.First(ctx, []any{&n}, "select 1")
+// reading is a statement that changes nothing.
+const reading = "select 1"
+
+// exec executes a statement in a transaction.
+func exec(t *testing.T, db *DB, sql string) error {
+	t.Helper()
+	return db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
+		_, err := tx.Exec(ctx, sql)
+		return err
 	})
+}
+
+// works waits until a statement succeeds.
+func works(t *testing.T, db *DB, sql string) {
+	t.Helper()
+	testkit.Within(t, postgrestest.Patience, "no error: "+sql, func() bool { return exec(t, db, sql) == nil })
+}
+
+// logs waits until the log has a text.
+func logs(t *testing.T, l *testkit.Log, text string) {
+	t.Helper()
+	testkit.Within(t, postgrestest.Patience, "in the log: "+text, func() bool { return l.Count(text) > 0 })
 }
 
 // TestOnAServer runs the tests that need a server.

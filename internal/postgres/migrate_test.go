@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"os"
 	"slices"
@@ -39,10 +38,7 @@ func testDroppedTable(t *testing.T, server *postgrestest.Cluster) {
 	whole := server.SQL(t, address, shape)
 	server.SQL(t, address, "insert into captcha_days values ('2026-01-02', 'target', 'login', 'qa', 'lost', 5)")
 	server.SQL(t, address, "drop table captcha_history")
-	err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
-		_, err := tx.Exec(ctx, "delete from captcha_history")
-		return err
-	})
+	err := exec(t, db, "delete from captcha_history")
 	if !errors.Is(err, ErrDown) ||
 		!strings.Contains(err.Error(), "the table captcha_history does not exist: poold history init makes it") {
 		t.Errorf("calling: %v", err)
@@ -74,9 +70,7 @@ func testMigrate(t *testing.T, server *postgrestest.Cluster) {
 			db, _ := open(t, address, postgrestest.Patience)
 			group.Go(func() {
 				for range 2 {
-					if err := db.Migrate(t.Context()); err != nil {
-						t.Errorf("migrating: %v", err)
-					}
+					testkit.ErrorIs(t, "migrating", db.Migrate(t.Context()), nil)
 				}
 			})
 		}
@@ -94,12 +88,11 @@ func testMigrate(t *testing.T, server *postgrestest.Cluster) {
 			t.Errorf("migrating: %v", err)
 		}
 		run(t, db)
-		testkit.Within(t, postgrestest.Patience, "logged",
-			func() bool { return strings.Contains(l.String(), "start a newer program") })
+		logs(t, l, "start a newer program")
 		// During a rolling update, a running program of the earlier version keeps working.
-		testkit.NoError(t, selectOne(t.Context(), old))
+		testkit.NoError(t, exec(t, old, reading))
 		server.SQL(t, address, "delete from poold_schema where version_id = 99")
-		testkit.Within(t, postgrestest.Patience, "healed", func() bool { return l.Count("postgres serves again") == 1 })
+		logs(t, l, "postgres serves again")
 	})
 
 	t.Run("without the right to make tables", func(t *testing.T) {
@@ -121,9 +114,9 @@ func testMigrate(t *testing.T, server *postgrestest.Cluster) {
 		defer server.Up(t)
 		db, l := open(t, address, DefaultLimit)
 		run(t, db)
-		testkit.Within(t, postgrestest.Patience, "logged", func() bool { return l.Count("postgres does not serve") == 1 })
+		logs(t, l, "postgres does not serve")
 		server.Up(t)
-		testkit.Within(t, postgrestest.Patience, "used", func() bool { return l.Count("postgres serves again") == 1 })
+		logs(t, l, "postgres serves again")
 		testkit.Equal(t, "applied", versions(t, server, address), allVersions)
 	})
 }

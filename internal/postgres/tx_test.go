@@ -42,10 +42,7 @@ func testTransactions(t *testing.T, server *postgrestest.Cluster) {
 			"this is no-such statement":                "42601",
 			"select * from numbers where n = 'test_x'": "22P02",
 		} {
-			err := db.Do(t.Context(), func(ctx context.Context, tx Tx) error {
-				_, err := tx.Exec(ctx, statement)
-				return err
-			})
+			err := exec(t, db, statement)
 			if err == nil || errors.Is(err, ErrDown) || !strings.Contains(err.Error(), code) {
 				t.Errorf("%s: %v, want %s", statement, err, code)
 				continue

@@ -22,19 +22,6 @@ func On(t *testing.T, tests map[string]func(*testing.T, *Cluster)) {
 	}
 }
 
-// Outage is a kind of outage of a server. The functions Begin and End start and stop the outage.
-type Outage struct{ Begin, End func() }
-
-// Outages returns, by name, the kinds of outages that a test can cause at this server.
-func (s *Cluster) Outages(t *testing.T) map[string]Outage {
-	up := func() { s.Up(t) }
-	return map[string]Outage{
-		"ended":  {func() { s.Stop(t) }, up},
-		"killed": {func() { s.Kill(t) }, up},
-		"silent": {s.Freeze, s.Thaw},
-	}
-}
-
 // Hidden checks that a text contains no part of a server's address.
 func Hidden(t testing.TB, what, text string) {
 	t.Helper()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"poold/internal/cli"
 	"poold/internal/refill/policy"
 	"poold/internal/testkit"
 )
@@ -19,8 +18,7 @@ import (
 // baseOf returns the simulation and the text of the price that a command line describes.
 func baseOf(t *testing.T, args ...string) (policy.Simulation, string) {
 	t.Helper()
-	console := &cli.Console{Lookup: func(string) (string, bool) { return "", false }, Stdout: io.Discard,
-		Stderr: io.Discard}
+	console := consoleTo(io.Discard)
 	command := &cobra.Command{Use: "simulate"}
 	s := simulationFlags(command, console)
 	testkit.NoError(t, command.ParseFlags(args))

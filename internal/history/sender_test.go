@@ -141,6 +141,24 @@ func (w *world) order(i int, name string, how pool.Outcome) {
 	}
 }
 
+// orders places and ends n orders in all ways, with a pause after each.
+func (w *world) orders(n int, pause time.Duration) {
+	w.t.Helper()
+	ends := []pool.Outcome{pool.Solved, pool.Failed, pool.Refused, pool.Lost}
+	for i := range n {
+		w.order(i, fmt.Sprint("O", i), ends[i%len(ends)])
+		time.Sleep(pause)
+	}
+}
+
+// sent checks how many rows a sender has sent and dropped, and that it knows of no outage.
+func (w *world) sent(s *history.Sender, sent, dropped int64) {
+	w.t.Helper()
+	if h := s.Health(); h.Sent != sent || h.Dropped != dropped || h.Down != "" {
+		w.t.Errorf("health %+v, want %d sent and %d dropped", h, sent, dropped)
+	}
+}
+
 // check compares today's figures with the orders, and checks that the outbox is empty.
 func (w *world) check() {
 	w.t.Helper()
@@ -168,8 +186,6 @@ func (w *world) logged(messages ...string) {
 		}
 	}
 }
-
-var ends = []pool.Outcome{pool.Solved, pool.Failed, pool.Refused, pool.Lost}
 
 // An order is a row with what its purchase and its end say.
 func TestCompleteRowsOfOrders(t *testing.T) {
@@ -202,9 +218,7 @@ func TestCompleteRowsOfOrders(t *testing.T) {
 			testkit.Equal(t, c.kind, err.Error(), c.want)
 			continue
 		}
-		list, err := history.Decode[history.Order](history.Page{Rows: [][]byte{row.Text}})
-		testkit.NoError(t, err)
-		o := list[0]
+		o := decoded[history.Order](t, row)
 		got := fmt.Sprintf("%s %s %s %v %d", o.Status, o.Outcome, o.Code, !o.SolvedAt.IsZero(), o.Price)
 		p.Code = o.Code // as wanted
 		checkCarried(t, filled, p, o)
@@ -215,6 +229,14 @@ func TestCompleteRowsOfOrders(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", c.kind, o, row)
 		}
 	}
+}
+
+// decoded returns the columns of a row.
+func decoded[R any](t *testing.T, row history.Row) R {
+	t.Helper()
+	list, err := history.Decode[R](history.Page{Rows: [][]byte{row.Text}})
+	testkit.NoError(t, err)
+	return list[0]
 }
 
 // checkCarried fails for each field of the source whose value differs in the row. It notes the fields of the row that
@@ -263,9 +285,7 @@ func TestCompleteRowsOfHandouts(t *testing.T) {
 			testkit.Equal(t, c.kind, err.Error(), c.want)
 			continue
 		}
-		list, err := history.Decode[history.Handout](history.Page{Rows: [][]byte{row.Text}})
-		testkit.NoError(t, err)
-		h := list[0]
+		h := decoded[history.Handout](t, row)
 		checkCarried(t, filled, ask, h)
 		if got := fmt.Sprintf("%s %s %d", h.Action, h.Source, h.Price); got != c.want || h.ID != "17-1" || !h.At.Equal(at) ||
 			h.Order != "ORDER" {
@@ -288,18 +308,14 @@ func TestRefusedRowBlocksNoOthers(t *testing.T) {
 			}
 			return nil
 		})
-		for i := range 50 {
-			w.order(i, fmt.Sprint("O", i), pool.Failed)
-		}
+		w.orders(50, 0)
 		w.order(1, "bad", pool.Solved)
 		unread := subject(1, "unread")
 		w.place(&unread)
 		w.end(unread, pool.Lost, "{")
 		s, _ := w.sender(w.pool)
 		time.Sleep(time.Minute)
-		if h := s.Health(); h.Sent != 50 || h.Dropped != 2 || h.Down != "" {
-			t.Errorf("health %+v", h)
-		}
+		w.sent(s, 50, 2)
 		w.check()
 		w.logged("history cannot be written", "history is written again", "refuses a row")
 	})
@@ -316,10 +332,7 @@ func TestSenderOutlivesAnOutage(t *testing.T) {
 			}
 			return fmt.Errorf("%w: not now", history.ErrDown)
 		})
-		for i := range 100 {
-			w.order(i%5, fmt.Sprint("O", i), ends[i%3])
-			time.Sleep(6 * time.Second)
-		}
+		w.orders(100, 6*time.Second)
 		if h := s.Health(); !strings.Contains(h.Down, "not now") || time.Since(h.Since) < 9*time.Minute || h.Sent != 0 {
 			t.Errorf("health %+v", h)
 		}
@@ -328,9 +341,7 @@ func TestSenderOutlivesAnOutage(t *testing.T) {
 		}
 		w.setFault(nil)
 		time.Sleep(time.Minute)
-		if h := s.Health(); h.Down != "" || h.Sent != 100 || h.Dropped != 0 {
-			t.Errorf("health %+v", h)
-		}
+		w.sent(s, 100, 0)
 		w.check()
 		w.logged("history cannot be written", "history is written again", "panic while sending")
 	})
@@ -349,9 +360,7 @@ func TestHealthBeforeTheFirstRow(t *testing.T) {
 		w.Fail(nil)
 		time.Sleep(5 * time.Second)
 		testkit.Equal(t, "down", s.Health().Down, "")
-		for i := range 150 {
-			w.order(i%5, fmt.Sprint("O", i), pool.Solved)
-		}
+		w.orders(150, 0)
 		stop()
 		w.check()
 	})
@@ -368,7 +377,7 @@ func TestAStopRefusesNoRow(t *testing.T) {
 		w.order(1, "O", pool.Solved)
 		time.Sleep(2 * time.Second)
 		stop()
-		testkit.Equal(t, "dropped", s.Health().Dropped, 0)
+		w.sent(s, 0, 0)
 	})
 }
 
@@ -382,14 +391,11 @@ func (cutOff) Done(context.Context, []pool.Row) error { return errors.New("kille
 func TestRowsOfADeadReplicaCountOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		_, kill := w.sender(cutOff{w.replica()})
-		for i := range 60 {
-			w.order(i%5, fmt.Sprint("O", i), ends[i%3])
-			time.Sleep(100 * time.Millisecond)
-		}
+		w.orders(60, 100*time.Millisecond)
 		kill()
 		living, _ := w.sender(w.replica())
 		time.Sleep(10 * time.Second)
-		testkit.Equal(t, "sent before its turn", living.Health().Sent, 0)
+		w.sent(living, 0, 0) // before its turn
 		time.Sleep(15 * time.Second)
 		w.check()
 	})

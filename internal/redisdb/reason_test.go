@@ -50,16 +50,12 @@ func TestReasonsNameTheFaultAndTheAddress(t *testing.T) {
 		"no DNS": {at, "", of(&net.DNSError{Err: "i/o timeout", IsTimeout: true}),
 			"DNS does not answer for the name of redis' host", ""},
 		"no route": {at, "", of(syscall.EHOSTUNREACH), "there is no route to redis", ""},
-		"signer": {secure, "", untrusted(x509.UnknownAuthorityError{}), badCertificate +
-			"poold does not trust its issuer (redis.tls.ca)", ""},
 		"other host": {secure, "", untrusted(x509.HostnameError{Certificate: new(x509.Certificate)}), badCertificate +
 			"it is for another host", ""},
 		"too old": {secure, "", untrusted(x509.CertificateInvalidError{Reason: x509.Expired}), badCertificate +
 			"it has expired, or is not valid yet", ""},
 		"no TLS": {secure, "", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
 			"redis speaks no TLS there: name its port for TLS, or begin with redis://", ""},
-		"client's": {secure, "", &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")},
-			"redis ends the TLS handshake: it wants a client certificate, or another one (redis.tls)", ""},
 		"silent with TLS": {secure, "", context.DeadlineExceeded, "redis does not answer, or speaks no TLS there", ""},
 		"silent":          {at, "", context.DeadlineExceeded, "redis does not answer", ""},
 		"closed": {at, "", io.EOF,

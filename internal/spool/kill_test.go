@@ -13,8 +13,20 @@ import (
 	"poold/internal/testkit"
 )
 
-// If the variable lettersEnv is set, TestLettersSurviveAKill is the child process that is killed.
-const lettersEnv = "POOLD_TEST_LETTERS"
+// childEnv is a variable that is set in the child process of a test.
+const childEnv = "POOLD_TEST_CHILD"
+
+func isChild() bool { return os.Getenv(childEnv) != "" }
+
+// child returns a process that runs only this test.
+func child(t *testing.T) *exec.Cmd {
+	t.Helper()
+	program, err := os.Executable()
+	testkit.NoError(t, err)
+	command := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$")
+	command.Env = append(os.Environ(), childEnv+"=1")
+	return command
+}
 
 // storeUntilKilled stores letters and prints the number of each letter for which Keep returned nil.
 func storeUntilKilled(t *testing.T, dir string) {
@@ -43,18 +55,15 @@ func storeUntilKilled(t *testing.T, dir string) {
 // and no other file has the name of a letter.
 func TestLettersSurviveAKill(t *testing.T) {
 	const dir = "dead-letters"
-	if os.Getenv(lettersEnv) != "" {
+	if isChild() {
 		storeUntilKilled(t, dir)
 		return
 	}
-	program, err := os.Executable()
-	testkit.NoError(t, err)
 	for round := range 5 {
 		home := t.TempDir()
 		s := New(filepath.Join(home, dir))
-		child := exec.CommandContext(t.Context(), program, "-test.run=^TestLettersSurviveAKill$")
-		child.Env, child.Dir = append(os.Environ(), lettersEnv+"=1"), home
-		child.Stderr = os.Stderr
+		child := child(t)
+		child.Dir, child.Stderr = home, os.Stderr
 		out, err := child.StdoutPipe()
 		testkit.NoError(t, err)
 		testkit.NoError(t, child.Start())
@@ -73,7 +82,7 @@ func TestLettersSurviveAKill(t *testing.T) {
 		if err := child.Wait(); err == nil || len(stored) < 20 {
 			t.Fatalf("the child ended by itself after %d letters: %v", len(stored), err)
 		}
-		s.mustOpen(t)
+		testkit.NoError(t, s.Open())
 		found, err := s.all()
 		testkit.NoError(t, err)
 		for _, l := range found {

@@ -17,7 +17,7 @@ import (
 )
 
 // The dates of the scripts agree with the calendar, at moments that differ from day to day.
-func TestDates(t *testing.T) {
+func TestDatesAgreeWithTheCalendar(t *testing.T) {
 	db := redis.NewClient(&redis.Options{Addr: redistest.Server(t)})
 	defer func() { _ = db.Close() }()
 	from, until := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2099, 12, 31, 0, 0, 0, 0, time.UTC)

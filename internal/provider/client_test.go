@@ -12,7 +12,7 @@ import (
 )
 
 // The poll times of the file hold. TestRequests has those of the services, which hold without them.
-func TestPace(t *testing.T) {
+func TestPollTimesOfTheFileHold(t *testing.T) {
 	first, interval := Pace(targets.Provider{Service: captchaAI, Protocol: targets.ProtocolInPHP, FirstPoll: time.Second,
 		PollInterval: time.Minute}, captcha.Turnstile)
 	testkit.Equal(t, "first poll and interval", fmt.Sprint(first, interval), "1s 1m0s")

@@ -400,7 +400,7 @@ func TestOutages(t *testing.T) {
 
 // With the policy ordered, the first provider that is up gets the order. With the others only those that are up are
 // compared, but a probe of another one goes first.
-func TestChoice(t *testing.T) {
+func TestTheFirstUsableProviderGetsTheOrder(t *testing.T) {
 	bubble(t, "the choice between two providers", func(t *testing.T, w *world) {
 		first, second := newFake("first"), newFake("second")
 		second.threads, second.pollErr = 1, provider.ErrNotReady

@@ -21,7 +21,7 @@ import (
 
 // An adaptive target buys nothing before its first request, follows the demand, stops with it, and remembers it
 // across a restart. The requests alternate among three replicas.
-func TestAdaptive(t *testing.T) {
+func TestAnAdaptiveTargetFollowsTheDemand(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {
 		const n = 3

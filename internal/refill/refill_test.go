@@ -19,7 +19,7 @@ import (
 )
 
 // A target is filled to its depth and kept there. Each taken token is replaced at once, by the wake-up alone.
-func TestFilling(t *testing.T) {
+func TestATargetIsFilledToItsDepth(t *testing.T) {
 	t.Parallel()
 	bubble(t, "one replica", func(t *testing.T, w *world) {
 		login, floor := target("login", 5), adaptive("floor", 20)
@@ -234,7 +234,7 @@ func TestReload(t *testing.T) {
 }
 
 // An operator's pause stops purchases at all replicas, until it ends or is ended.
-func TestPause(t *testing.T) {
+func TestAPauseHoldsAtAllReplicas(t *testing.T) {
 	t.Parallel()
 	bubble(t, "", func(t *testing.T, w *world) {
 		login := target("login", 3)
@@ -263,7 +263,7 @@ func TestPause(t *testing.T) {
 
 // A target whose orders need more threads than there are is starved all the time until it is filled, and says what
 // helps. Each waiting target has its turn at once.
-func TestThreads(t *testing.T) {
+func TestTargetsTakeTurnsForThreads(t *testing.T) {
 	t.Parallel()
 	bubble(t, "one", func(t *testing.T, w *world) {
 		w.concurrency, w.lead = 1, 5*second

@@ -11,7 +11,7 @@ import (
 )
 
 // The current facts in Redis replace the notes of the last decision. The other tests show what decisions note.
-func TestStatusOf(t *testing.T) {
+func TestFactsReplaceNotes(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	queued := `{"want":7,"state":"starved","reason":"no thread","queued":"2026-01-02T03:04:04Z"}`

@@ -171,7 +171,7 @@ func TestGuestsWithoutASection(t *testing.T) {
 }
 
 // The details of a target have its minutes and the sums of the last day; without Redis the last day is missing.
-func TestDetail(t *testing.T) {
+func TestATargetHasItsMinutesAndItsLastDay(t *testing.T) {
 	s, stock := sources(newSet(newTarget("login")))
 	stock.stocks[s.File.Current().Targets[0].ID] = pool.Stock{
 		Minutes: []pool.Period{{At: day, Counters: pool.Counters{Hits: 2}}}}

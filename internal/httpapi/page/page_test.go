@@ -128,8 +128,8 @@ func TestNumbersTimesAndMoney(t *testing.T) {
 	}
 }
 
-// TestQueryKeepsWhatIsKnown: the address says what the page shows, and how often it is renewed.
-func TestQueryKeepsWhatIsKnown(t *testing.T) {
+// TestTheAddressSaysWhatThePageShows: the address says what the page shows, and how often it is renewed.
+func TestTheAddressSaysWhatThePageShows(t *testing.T) {
 	for _, c := range []struct {
 		query, with, tab string
 		every            int

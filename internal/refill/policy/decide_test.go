@@ -72,7 +72,7 @@ func said(d Decision) string {
 
 // The rule of docs/refill.md: an order is placed while (fresh tokens that outlive the lead time) + (orders) -
 // (pending callers) < depth.
-func TestFixed(t *testing.T) {
+func TestAFixedDepthIsKept(t *testing.T) {
 	for name, x := range map[string]struct {
 		c     Snapshot
 		order int
@@ -274,7 +274,7 @@ func TestWindows(t *testing.T) {
 }
 
 // A hit earns miss_cost, a miss a twentieth. Expiries that min causes are free.
-func TestCredit(t *testing.T) {
+func TestHitsAndMissesEarnCredit(t *testing.T) {
 	x := newTarget(nil)
 	credit := func(what string, want float64) {
 		t.Helper()

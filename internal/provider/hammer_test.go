@@ -47,7 +47,7 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 	for name, fault := range map[string]simulatedtest.Fault{
 		"a refusal": code("ERROR_CAPTCHA_UNSOLVABLE"), "unknown code": code("ERROR_OF_TOMORROW"),
 		"parameters": code("ERROR_WRONG_GOOGLEKEY"), "a link": code("https://example.com/help"),
-		"account": code("IP_BANNED"), "busy": code(busyCode), "html": {Kind: simulatedtest.HTML},
+		"account": code("IP_BANNED"), "busy": code(busyCode), "html": {Kind: simulatedtest.HTML}, "empty": {},
 		"4xx": {Kind: simulatedtest.Status, Status: http.StatusNotFound},
 		"5xx": {Kind: simulatedtest.Status, Status: http.StatusBadGateway},
 	} {
@@ -61,6 +61,10 @@ func TestNoFaultMakesPooldHammer(t *testing.T) {
 			{targets.ProtocolInPHP, "captchaai", 3, targets.RefillAdaptive},
 			{targets.ProtocolCreateTask, "2captcha", 1, targets.RefillAdaptive},
 			{targets.ProtocolCreateTask, "2captcha", 3, targets.RefillFixed},
+			{targets.ProtocolInPHP, "captchaai", 1, targets.RefillAdaptive},
+			{targets.ProtocolInPHP, "captchaai", 3, targets.RefillFixed},
+			{targets.ProtocolCreateTask, "2captcha", 1, targets.RefillFixed},
+			{targets.ProtocolCreateTask, "2captcha", 3, targets.RefillAdaptive},
 		} {
 			for _, on := range []wire.Action{simulatedtest.Submit, simulatedtest.Poll} {
 				t.Run(fmt.Sprintf("%s/%s/%s/%d/%s", c.api, name, on, c.replicas, c.refill), func(t *testing.T) {
@@ -91,13 +95,17 @@ func checkBound(t *testing.T, made []time.Time) {
 }
 
 // submitsDuring runs replicas with one target, while a fault of the service lasts, and returns the times of the
-// submits. Clients, scripts of Redis and workers are real.
+// submits. A fault without a kind is an empty answer. Clients, scripts of Redis and workers are real.
 func submitsDuring(t *testing.T, fault simulatedtest.Fault, replicas int, mode targets.Refill,
 	p targets.Provider) []time.Time {
 	t.Helper()
-	service := &faulty{core: simulatedtest.New(simulatedtest.Setup{
-		Key: "key", Seed: 1, Median: 8 * time.Second, Faults: []simulatedtest.Fault{fault},
-	})}
+	setup, service := simulatedtest.Setup{Key: "key", Seed: 1, Median: 8 * time.Second}, new(faulty)
+	if fault.Kind == "" {
+		service.empty = fault.On
+	} else {
+		setup.Faults = []simulatedtest.Fault{fault}
+	}
+	service.core = simulatedtest.New(setup)
 	t.Cleanup(service.core.Close)
 	p.URL, p.Key, p.Timeout = "http://service.example.com", "key", 3*time.Minute
 	p.FirstPoll, p.PollInterval = 5*time.Second, 5*time.Second
@@ -137,18 +145,23 @@ func (nobody) Count(_, _, _ string)                   {}
 // faulty carries calls to a simulated service without a network, and notes the times of submits.
 type faulty struct {
 	core    *simulatedtest.Service
+	empty   wire.Action // its calls get an empty answer; "" = none
 	mu      sync.Mutex
 	submits []time.Time
 }
 
 func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
 	httptrace.ContextClientTrace(r.Context()).WroteHeaders()
+	action := simulatedtest.Poll
 	if strings.Contains("/in.php /createTask", r.URL.Path) {
+		action = simulatedtest.Submit
 		f.mu.Lock()
 		f.submits = append(f.submits, time.Now())
 		f.mu.Unlock()
 	}
 	w := httptest.NewRecorder()
-	f.core.ServeHTTP(w, r)
+	if action != f.empty {
+		f.core.ServeHTTP(w, r)
+	}
 	return w.Result(), nil
 }
